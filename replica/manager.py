@@ -274,7 +274,7 @@ class Manager:
             limits = self._limits(name)
             shared = open_shared(node.store, domain_number(name), name, config.member, peer, self._incarnation, limits)
             domain = Domain(shared, ports_of(node.store, shared, call_of), settings)
-            domain.replication.claims.may_claim = not peer  # until the witness has seen this start
+            domain.mastership.claims.may_claim = not peer  # until the witness has seen this start
             shared.set_machine(await recover(node.store, shared))
             opened.append(domain)
         # Not one by one: the loop's clock runs already, and nobody would hear what a core asks for at its first tick.

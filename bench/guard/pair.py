@@ -176,7 +176,7 @@ class Pair:
             master is not None
             and replica is not None
             and master.shared.serving
-            and master.replication.commit.required == {"a", "b"}
+            and master.mastership.commit.required == {"a", "b"}
             and replica.shared.state.data is DataMark.IN_SYNC
         )
 

@@ -55,17 +55,17 @@ class Domain:
     def __init__(self, shared: Shared, ports: ShellPorts, settings: Settings) -> None:
         self.shared = shared
         # What the source asks is made below it.
-        self.source: SyncSource = SyncSource(shared, lambda: self.replication.leaving.aside())  # noqa: PLW0108 - as above
+        self.source: SyncSource = SyncSource(shared, lambda: self.mastership.leaving.aside())  # noqa: PLW0108 - as above
         self.target: SyncTarget = SyncTarget(shared, self)
-        self.replication: Mastership = Mastership(shared, self.source, self.target, self, bias_ms=settings.bias_ms)
-        self.orders: Orders = Orders(shared, self.replication, self, ports.read, settings.volatile_bytes_max)
+        self.mastership: Mastership = Mastership(shared, self.source, self.target, self, bias_ms=settings.bias_ms)
+        self.orders: Orders = Orders(shared, self.mastership, self, ports.read, settings.volatile_bytes_max)
         self.holding: Holding = Holding(shared, self.orders, self.target, ports.held_call)
-        self.consumers: Consumers = Consumers(shared, self.orders, self.replication, ports.is_whole)
+        self.consumers: Consumers = Consumers(shared, self.orders, self.mastership, ports.is_whole)
         self.completing: Completing = Completing(shared, self.orders)
         self.handoff: Handoff = Handoff(
             shared,
             self.orders,
-            self.replication,
+            self.mastership,
             self.target,
             self._resume,
             hold_ms=settings.hold_ms,
@@ -178,7 +178,7 @@ class Domain:
     def start(self, now_ms: int, domain_ms: int) -> None:
         """Disk is read, the queues' state is rebuilt."""
         self.orders.set_now(domain_ms)
-        self.replication.start(now_ms)
+        self.mastership.start(now_ms)
 
     def on_persisted(self, generation: int, last_index: int, tokens: list[WriteToken]) -> None:
         """A group commit is durable: the last log index in it (0 = none), and the tokens of its parts."""
@@ -186,7 +186,7 @@ class Domain:
         if last_index and generation == shared.progress.generation:
             shared.progress.on_durable(last_index)
             if self.shared.serving:
-                self.replication.commit.advance()
+                self.mastership.commit.advance()
             else:
                 self.target.on_durable()
         for token in tokens:
@@ -195,9 +195,9 @@ class Domain:
     def _on_token(self, token: WriteToken) -> None:
         match token:
             case EpochStored():
-                self.replication.on_epoch_durable(token.epoch)
+                self.mastership.on_epoch_durable(token.epoch)
             case SoloStored():
-                self.replication.commit.on_solo_durable()
+                self.mastership.commit.on_solo_durable()
             case BaseStored():
                 self.target.on_base_durable(token.sync_id, token.log_index)
                 self.holding.on_following()
@@ -215,30 +215,30 @@ class Domain:
         shared.set_machine(machine)
         shared.apply_up_to(shared.commit_index, self.holding.on_applied)
         machine.commit(min(machine.applied_index, max(shared.commit_index, shared.log.base_index)))
-        self.replication.recall.after_rebuild()
+        self.mastership.recall.after_rebuild()
         self.target.maybe_open()
         self.holding.answer_repetitions()
-        self.replication.on_tick(now_ms)
+        self.mastership.on_tick(now_ms)
 
     def on_register(self, register: Register | None, now_ms: int) -> None:
         """The register was read."""
-        self.replication.on_register(register, now_ms)
+        self.mastership.on_register(register, now_ms)
 
     def on_set_result(self, purpose: Purpose, outcome: SetOutcome, register: Register | None, now_ms: int) -> None:
         """A compare-and-set ended."""
-        self.replication.on_set_result(purpose, outcome, register, now_ms)
+        self.mastership.on_set_result(purpose, outcome, register, now_ms)
 
     def on_tick(self, now_ms: int, domain_ms: int) -> None:
         """Time passes."""
         self.orders.set_now(domain_ms)
-        self.replication.on_tick(now_ms)
+        self.mastership.on_tick(now_ms)
         if self.handoff.open is not None:
             self.handoff.on_tick()
         if self.holding.parked:
             self.holding.expire(now_ms)
         if self.orders.room.lines and self.shared.serving and not self.shared.draining:
             self.orders.room.expire()
-        if self.replication.commit.can_commit:
+        if self.mastership.commit.can_commit:
             self.orders.expire()
             self.dying.look(now_ms)
             self.orders.replying.look(now_ms)
@@ -272,7 +272,7 @@ class Domain:
 
     def on_connected(self) -> None:
         """The Data stream is open."""
-        self.replication.on_connected()
+        self.mastership.on_connected()
         self.say_hello()  # P12: the one that opened the connection was written before a change could be said
 
     def say_hello(self) -> None:
@@ -282,20 +282,20 @@ class Domain:
 
     def on_disconnected(self, now_ms: int) -> None:
         """The connection is gone."""
-        self.replication.on_disconnected(now_ms)
+        self.mastership.on_disconnected(now_ms)
         self.orders.room.forget_peers()
 
     def on_lost(self, now_ms: int, *, refused: bool, cause: str = "") -> None:
         """The peer counts as lost."""
-        self.replication.on_lost(now_ms, refused=refused, cause=cause)
+        self.mastership.on_lost(now_ms, refused=refused, cause=cause)
 
     def on_verdict(self, answer: Answer, kind: EventKind, now_ms: int) -> Ruling:
         """A classifier or an operator has answered."""
-        return self.replication.on_verdict(answer, kind, now_ms)
+        return self.mastership.on_verdict(answer, kind, now_ms)
 
     def on_hello(self, hello: DomainHello, now_ms: int) -> None:
         """Where the peer stands."""
-        self.replication.on_hello(hello, now_ms)
+        self.mastership.on_hello(hello, now_ms)
         if hello.role == Role.MASTER.value and self.shared.role is Role.PROBE:
             # P12: the master makes one SYNC of one HELLO, and may have used up what we said when we met.
             self.say_hello()
@@ -318,7 +318,7 @@ class Domain:
                 return False
             if frame.epoch > epoch:
                 if serving:
-                    self.replication.role.become_probe("the peer speaks in a higher epoch")
+                    self.mastership.role.become_probe("the peer speaks in a higher epoch")
                 return True
         return row.take(self, frame) is not False
 
@@ -340,7 +340,7 @@ class FrameRow(NamedTuple):
 
 
 def _on_sync_begin(domain: Domain, frame: PeerFrame) -> bool:
-    if not domain.replication.following.may_follow(frame.epoch, frame.sync_begin):
+    if not domain.mastership.following.may_follow(frame.epoch, frame.sync_begin):
         return False
     begin = frame.sync_begin
     what = "everything" if begin.full else f"what follows log index {begin.base_index}"
@@ -383,8 +383,8 @@ FRAMES: Mapping[str, FrameRow] = MappingProxyType(
         "sync_end": FrameRow(Epochs.CURRENT, lambda domain, frame: domain.target.on_end(frame.sync_end)),
         "hold_reject": FrameRow(Epochs.CURRENT, lambda domain, frame: domain.holding.on_hold_reject(frame.hold_reject)),
         # What the replica says of it.
-        "op_ack": FrameRow(Epochs.CURRENT, lambda domain, frame: domain.replication.commit.on_op_ack(frame.op_ack)),
-        "open_ack": FrameRow(Epochs.CURRENT, lambda domain, frame: domain.replication.on_open_ack(frame.open_ack)),
+        "op_ack": FrameRow(Epochs.CURRENT, lambda domain, frame: domain.mastership.commit.on_op_ack(frame.op_ack)),
+        "open_ack": FrameRow(Epochs.CURRENT, lambda domain, frame: domain.mastership.on_open_ack(frame.open_ack)),
         "hold": FrameRow(Epochs.CURRENT, lambda domain, frame: domain.holding.on_hold(frame)),
         # Questions of either side. A digest says nothing of who is master, and a body is taken by its CRC.
         "digest_query": FrameRow(
@@ -393,7 +393,7 @@ FRAMES: Mapping[str, FrameRow] = MappingProxyType(
         "digest_reply": FrameRow(Epochs.ANY, _on_digest_reply),
         "fetch_body": FrameRow(Epochs.CURRENT_AT_MASTER, _on_fetch_body),
         "volatile_bodies": FrameRow(
-            Epochs.ANY, lambda domain, frame: domain.replication.recall.on_answer(frame.volatile_bodies)
+            Epochs.ANY, lambda domain, frame: domain.mastership.recall.on_answer(frame.volatile_bodies)
         ),
         # Handoffs. Whoever took the role may refuse one in its new epoch.
         "handoff_request": FrameRow(

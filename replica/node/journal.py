@@ -77,7 +77,7 @@ def is_in_step(domain: Domain) -> bool:
     if domain.shared.machine is None:
         return False
     if domain.shared.serving:
-        return domain.replication.commit.can_read
+        return domain.mastership.commit.can_read
     return domain.shared.role is Role.REPLICA and domain.target.opened
 
 

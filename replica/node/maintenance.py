@@ -146,7 +146,7 @@ class Maintenance:
     def _give_up_readers(self) -> None:
         """At the master: who holds back more than he may loses his place; what he wanted goes at a later turn."""
         floor = self._floor()
-        late = late_readers(self.domain.replication, floor)
+        late = late_readers(self.domain.mastership, floor)
         if not late:
             return
         if self.full:

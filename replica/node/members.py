@@ -128,7 +128,7 @@ class Members:
         if domain.shared.serving:
             return self.endpoint
         follows = domain.shared.role is Role.REPLICA and domain.shared.master == self.peer
-        if follows or domain.replication.following.waits_for_sync:
+        if follows or domain.mastership.following.waits_for_sync:
             return self.peer_endpoint
         return ""
 

@@ -126,7 +126,7 @@ class Operator:
     def would_end_service(self) -> str:
         """Why the other member could not serve without this one, as far as this one knows; empty: it could."""
         for domain in self.members.node.paired():
-            if domain.replication.peer.connected and domain.shared.role in (Role.MASTER, Role.REPLICA):
+            if domain.mastership.peer.connected and domain.shared.role in (Role.MASTER, Role.REPLICA):
                 found, why = forecast.way(self.view(domain))
                 if found is forecast.Way.OPERATOR:
                     return f"{domain.shared.peer} would serve nobody without {domain.shared.member}, because {why}"
@@ -163,7 +163,7 @@ class Operator:
             if domain.shared.role is Role.DIVERGED:
                 continue  # takes part in nothing as it is, and an operator must choose
             domain.handoff.bars.add("MAINTENANCE")
-            domain.replication.role.become_maintenance(reason)
+            domain.mastership.role.become_maintenance(reason)
             self.members.node.dispatch(domain)
 
     async def end_maintenance(self) -> None:
@@ -173,7 +173,7 @@ class Operator:
         for domain in self.members.node.paired():
             domain.handoff.bars.discard("MAINTENANCE")
             if domain.shared.role is Role.MAINTENANCE:
-                domain.replication.role.become_probe("maintenance is over")
+                domain.mastership.role.become_probe("maintenance is over")
             self.members.node.dispatch(domain)
         self._shut("")
 
@@ -190,15 +190,15 @@ class Operator:
         self._watch_authority(now_ms)
 
     def _sample(self, domain: Domain, now_ms: int, passed_ms: int) -> None:
-        shared, replication = domain.shared, domain.replication
+        shared, mastership = domain.shared, domain.mastership
         lag = self._lag.setdefault(shared.name, Lag())
         peer_index = self.peer_index(domain)
-        if not replication.shared.serving:
+        if not mastership.shared.serving:
             self._lag[shared.name] = kept = Lag()
             kept.peer_index = peer_index
             return
         lag.sample(shared.log.last_index, shared.log.appended_bytes, peer_index, now_ms)
-        if shared.peer not in replication.commit.required:
+        if shared.peer not in mastership.commit.required:
             self.alone_s[shared.name] = self.alone_s.get(shared.name, 0.0) + passed_ms / 1000
 
     def authority_reachable(self) -> bool:
@@ -240,8 +240,8 @@ class Operator:
 
     def view(self, domain: Domain) -> forecast.DomainView:
         """What a forecast for this domain rests on."""
-        shared, replication, failover = domain.shared, domain.replication, self.config.failover
-        register = replication.view.register
+        shared, mastership, failover = domain.shared, domain.mastership, self.config.failover
+        register = mastership.view.register
         vouched = register is not None and not register.vouches_for_nobody
         known = register.eligible_set if register is not None and vouched else frozenset(shared.state.in_sync_set)
         judge = self.judge
@@ -251,9 +251,9 @@ class Operator:
             role=shared.role,
             data=shared.state.data,
             in_sync_set=known,
-            serving=replication.shared.serving,
-            required=replication.commit.required,
-            connected=replication.peer.connected,
+            serving=mastership.shared.serving,
+            required=mastership.commit.required,
+            connected=mastership.peer.connected,
             last_index=shared.log.last_index,
             authority=self.config.authority,
             authority_reachable=self.authority_reachable(),
@@ -264,15 +264,15 @@ class Operator:
             paused=judge.paused if judge is not None else False,
             waiting=bool(judge.waiting_event_id()) if judge is not None else False,
             last_change=shared.last_change,
-            may_claim=replication.claims.may_claim or self.config.authority == "none",
-            held_everything=replication.verdicts.held_everything(),
-            nobody=replication.view.readable and shared.last_change == str(Why.NONE_ELIGIBLE),
+            may_claim=mastership.claims.may_claim or self.config.authority == "none",
+            held_everything=mastership.verdicts.held_everything(),
+            nobody=mastership.view.readable and shared.last_change == str(Why.NONE_ELIGIBLE),
         )
 
 
 def _undecided(domain: Domain) -> str:
     """Why it is open whether this member goes on with a domain: it may be the only one who can, and do so soon."""
     role = domain.shared.role
-    if role in (Role.MASTER_SUSPENDED, Role.CEDING) or domain.replication.role.claim is not None:
+    if role in (Role.MASTER_SUSPENDED, Role.CEDING) or domain.mastership.role.claim is not None:
         return f"who serves {domain.shared.name} is being decided at {domain.shared.member} ({role.name})"
     return ""

@@ -80,10 +80,10 @@ class Judge:
         self.not_ready: list[str] = []
         self.paused = self.node.store.get_meta(PAUSED) == b"1"
         for domain in self.node.paired():
-            domain.replication.verdicts.policy = self._policy()
-            domain.replication.verdicts.paused = self.paused
-            domain.replication.leaving.slow_peer_ms = failover.slow_peer_ms
-            domain.replication.meet_ms = failover.meet_ms
+            domain.mastership.verdicts.policy = self._policy()
+            domain.mastership.verdicts.paused = self.paused
+            domain.mastership.leaving.slow_peer_ms = failover.slow_peer_ms
+            domain.mastership.meet_ms = failover.meet_ms
 
     @property
     def has_authority(self) -> bool:
@@ -208,12 +208,12 @@ class Judge:
 
     def _stands(self, domain: Domain, ask: AskVerdict) -> bool:
         """Whether the question is still one."""
-        replication = domain.replication
-        if replication.verdicts.generation != ask.link_generation:
+        mastership = domain.mastership
+        if mastership.verdicts.generation != ask.link_generation:
             return False
         if ask.kind in CONNECTED_KINDS:
-            return ask.kind in replication.verdicts.asked
-        return replication.peer.lost_at_ms is not None and not replication.peer.connected and not _goes_alone(domain)
+            return ask.kind in mastership.verdicts.asked
+        return mastership.peer.lost_at_ms is not None and not mastership.peer.connected and not _goes_alone(domain)
 
     def on_connected(self) -> None:
         """The peer is back: nobody needs to know any more whether it lives."""
@@ -227,12 +227,12 @@ class Judge:
     def waiting_event_id(self) -> str:
         """The absence of the peer that waits for a verdict; empty when none does."""
         waiting = [domain for domain in self.node.paired() if self._waits(domain)]
-        return self.loss_id(waiting[0].replication.verdicts.generation) if waiting else ""
+        return self.loss_id(waiting[0].mastership.verdicts.generation) if waiting else ""
 
     @staticmethod
     def _waits(domain: Domain) -> bool:
-        replication = domain.replication
-        return replication.peer.lost_at_ms is not None and not replication.peer.connected and not _goes_alone(domain)
+        mastership = domain.mastership
+        return mastership.peer.lost_at_ms is not None and not mastership.peer.connected and not _goes_alone(domain)
 
     def decide(self, domain_name: str, event_id: str, verdict: int, reason: str) -> tuple[bool, str, str]:
         """An operator's verdict, for one domain or (empty) all that wait: whether it was taken, one sentence, event."""
@@ -252,12 +252,12 @@ class Judge:
             return False, f"event {event_id} is over; what waits now is {current}", current
         rulings = []
         for domain in waiting:
-            generation = domain.replication.verdicts.generation
+            generation = domain.mastership.verdicts.generation
             answer = Answer(current, generation, Verdict(verdict), reason, evidence=Evidence.OPERATOR, by="operator")
-            was_master = domain.replication.verdicts.facts().role in MASTERS
+            was_master = domain.mastership.verdicts.facts().role in MASTERS
             event = Event(
                 current, EventKind.PEER_LOST, generation, self.config.pair, self.config.member,
-                self.config.peer_member, (domain.replication.verdicts.facts(),), cause="operator",
+                self.config.peer_member, (domain.mastership.verdicts.facts(),), cause="operator",
             )  # fmt: skip
             self.runners[was_master].record(event, answer)
             ruling = domain.on_verdict(answer, EventKind.PEER_LOST, monotonic_ms())
@@ -279,7 +279,7 @@ class Judge:
         """Whether verdicts are only recorded; durable when this returns."""
         self.paused = paused
         for domain in self.node.paired():
-            domain.replication.verdicts.paused = paused
+            domain.mastership.verdicts.paused = paused
         await self.node.write(lambda batch: batch.meta.__setitem__(PAUSED, b"1" if paused else b"0"))
 
     # -- flapping --------------------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ class Judge:
         changes.append(now)
         while changes and changes[0] < now - failover.flap_window_ms:
             changes.popleft()
-        domain.replication.verdicts.flapping = 0 < failover.flap_changes < len(changes)
+        domain.mastership.verdicts.flapping = 0 < failover.flap_changes < len(changes)
 
     async def close(self) -> None:
         """End what runs."""

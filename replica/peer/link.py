@@ -266,7 +266,7 @@ class PeerLink:
 
     def _goes_alone(self) -> bool:
         """An epoch of this member alone is under way."""
-        return any(domain.replication.claims.goes_alone for domain in self.node.paired())
+        return any(domain.mastership.claims.goes_alone for domain in self.node.paired())
 
     def _check_process(self, hello: Hello) -> None:
         session = self.session

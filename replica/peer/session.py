@@ -346,11 +346,11 @@ class Session:
                 try:
                     await check_all(self.node, domain, start)
                 except CorruptRecord as corrupt:
-                    if not domain.replication.peer.on_not_whole(start.sync_id):
+                    if not domain.mastership.peer.on_not_whole(start.sync_id):
                         raise
                     log.error("domain %s: not everything can be sent anew: %s", domain.shared.name, corrupt)
                 else:
-                    domain.replication.peer.on_checked(start.sync_id)
+                    domain.mastership.peer.on_checked(start.sync_id)
                 self.node.dispatch(domain)
                 continue
             log.info(

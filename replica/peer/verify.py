@@ -145,7 +145,7 @@ class Verifier:
         name = shared.name
         if not domain.shared.serving:
             raise CannotVerify(f"{shared.member} is {shared.role.name} in {name}: ask the master, {shared.peer}")
-        if domain.source.phase is not Phase.LIVE or shared.peer not in domain.replication.commit.required:
+        if domain.source.phase is not Phase.LIVE or shared.peer not in domain.mastership.commit.required:
             raise CannotVerify(f"{shared.peer} is not in step in {name}: wait until the pair is whole")
         if epoch and epoch != shared.state.epoch:
             raise CannotVerify(f"epoch {epoch} of {name} has ended meanwhile: ask again")
@@ -187,7 +187,7 @@ class Verifier:
         self.note(K.PAIR_EVENT_KIND_VERIFY, f"{result.difference}; {shared.peer} takes everything anew", domain)
         done = VerifyDone(verify_id=self._last_id[shared.domain], difference=result.difference)
         self.send(domain, verify_done=done)
-        domain.replication.leaving.leave_out(f"the copy of {shared.peer} differs")
+        domain.mastership.leaving.leave_out(f"the copy of {shared.peer} differs")
         self.node.dispatch(domain)
 
     def send(self, domain: Domain, **frame: object) -> None:
@@ -273,7 +273,7 @@ class Verifier:
     async def _begin_anew(self, domain: Domain, difference: str) -> None:
         why = f"this copy differs from the master's: {difference[:500]}"
         log.error("domain %s: %s", domain.shared.name, why, extra=domain.shared.tags)
-        domain.replication.copy_orders.mark_damaged(why)
+        domain.mastership.copy_orders.mark_damaged(why)
         self.node.dispatch(domain)
         await self.node.flush()
         self.reconnect("this copy begins anew")

@@ -113,7 +113,7 @@ class Watch:
         began = self.node.write_began_ms
         stalled = began and now - began >= self.config.failover.stall_ms
         for domain in self.node.paired():
-            verdicts = domain.replication.verdicts
+            verdicts = domain.mastership.verdicts
             if not stalled:
                 if verdicts.asked:
                     verdicts.asked.pop(EventKind.LOCAL_FAULT, None)

@@ -54,8 +54,8 @@ def header_of(members: Members, domain: Domain, *, volatile: bool = False) -> Re
     epoch is a later one, is named in the replies that come from it.
     """
     shared = domain.shared
-    endpoint = "" if domain.replication.following.waits_for_sync else members.master_endpoint(domain)
-    copies = domain.replication.commit.copies if domain.shared.serving else (2 if domain.target.counts else 1)
+    endpoint = "" if domain.mastership.following.waits_for_sync else members.master_endpoint(domain)
+    copies = domain.mastership.commit.copies if domain.shared.serving else (2 if domain.target.counts else 1)
     return ResponseHeader(
         pair=members.pair or members.member,
         member=members.member,

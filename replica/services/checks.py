@@ -118,7 +118,7 @@ def stale_epoch(members: Members, domain: Domain, seen: int) -> Failed | None:
     if seen <= own or not shared.peer:
         return None
     if domain.shared.serving:
-        domain.replication.view.read(monotonic_ms())
+        domain.mastership.view.read(monotonic_ms())
         members.node.dispatch(domain)
     elif shared.role is not Role.REPLICA:
         return None  # parked: whoever becomes master has the higher epoch

@@ -90,7 +90,7 @@ async def wait_for_master(
     while True:
         domain = domain_of()
         serving = domain.shared.serving
-        if serving and domain.replication.commit.can_read and not members.is_late():
+        if serving and domain.mastership.commit.can_read and not members.is_late():
             return domain
         if not serving and members.master_endpoint(domain) and not hop:
             return None
@@ -100,7 +100,7 @@ async def wait_for_master(
         if left <= 0.01:
             await abort(context, _suspended(members, domain) if serving else Failed(*domain.no_master()))
         changed = members.changed
-        look_s = BEGINNING_LOOK_S if domain.replication.commit.can_commit else SUSPENDED_LOOK_S
+        look_s = BEGINNING_LOOK_S if domain.mastership.commit.can_commit else SUSPENDED_LOOK_S
         try:
             async with asyncio.timeout(min(left, look_s if serving else LOOK_S)):
                 await changed.wait()

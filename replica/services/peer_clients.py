@@ -37,7 +37,7 @@ def asks_for_own(context: Context) -> bool:
 
 async def peer_counts(members: Members, queue: str) -> AttachedClients | Failed:
     """Nobody, where there is no peer in step: its clients have no master. A refusal when it does not answer."""
-    if not members.peer or members.of_queue(queue).replication.commit.copies < 2:
+    if not members.peer or members.of_queue(queue).mastership.commit.copies < 2:
         return AttachedClients()
     call: Any = members.channel().unary_unary(QUERY + "QueueAdminService/GetQueue")
     request = pb.GetQueueRequest(name=queue).SerializeToString()

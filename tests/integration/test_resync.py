@@ -162,7 +162,7 @@ async def test_an_order_that_everybody_would_wait_for_is_refused(tmp_path: Path)
         kill(cluster, "witness")
 
         async def unreadable() -> bool:
-            return not domain.replication.view.readable
+            return not domain.mastership.view.readable
 
         await until(unreadable, "b cannot read the register")
         async with raw_to(cluster.config("b").endpoint) as (b,):

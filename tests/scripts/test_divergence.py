@@ -29,12 +29,12 @@ def meet(pair: Pair) -> None:
 def test_forged_outdate() -> None:
     """From a stranger, from an older epoch, or at a master: refused, and nothing has changed."""
     pair, _ = paired()
-    a, b = pair.a.core.replication, pair.b.core.replication
+    a, b = pair.a.core.mastership, pair.b.core.mastership
     epoch = pair.a.shared.state.epoch
     pair.b.shared.state.promised_epoch = epoch + 1
-    for replication, by_member, number in ((b, "c", 99), (b, "a", epoch), (a, "b", 99), (a, "", 0), (b, "b", 99)):
-        why_not = replication.copy_orders.outdate("test", by_member=by_member, epoch=number)
-        require(why_not != "", f"{by_member!r} outdates {replication.shared.member} with epoch {number}")
+    for mastership, by_member, number in ((b, "c", 99), (b, "a", epoch), (a, "b", 99), (a, "", 0), (b, "b", 99)):
+        why_not = mastership.copy_orders.outdate("test", by_member=by_member, epoch=number)
+        require(why_not != "", f"{by_member!r} outdates {mastership.shared.member} with epoch {number}")
     pair.b.shared.state.promised_epoch = 0
     pair.b.shared.mark(DataMark.SOLE)
     why_not = b.copy_orders.outdate("test", by_member="a", epoch=epoch)
@@ -48,7 +48,7 @@ def test_forged_outdate() -> None:
 def test_p13_a_sync_below_what_was_promised_is_not_followed() -> None:
     """Lower means below the highest number that is durable here *or promised*."""
     pair, _ = paired()
-    b, epoch = pair.b.core.replication.following, pair.a.shared.state.epoch
+    b, epoch = pair.b.core.mastership.following, pair.a.shared.state.epoch
     pair.b.shared.state.promised_epoch = epoch + 2
     require(not b.may_follow(epoch + 1, SyncBegin()), f"B follows epoch {epoch + 1} and has promised {epoch + 2}")
     require(pair.b.role is Role.REPLICA, "nothing has changed")
@@ -58,14 +58,14 @@ def test_p13_a_sync_below_what_was_promised_is_not_followed() -> None:
 def test_required_member_diverges() -> None:
     """A requires B when B finds out about two histories (a register that was put back): A goes on without it."""
     pair, x = paired()
-    pair.b.core.replication.role.become_diverged("test", 0)
+    pair.b.core.mastership.role.become_diverged("test", 0)
     pair.b.dispatch(pair.b.core)
     op = x.send(pair.a)
     pair.settle(2000)
     require(pair.b.role is Role.DIVERGED, f"B took part: {pair.describe()}")
     require(op.done is not None, f"A waits for a member that waits for an operator: {pair.describe()}")
     require(op.done is not None and op.done.copies == 1, "A answers alone")
-    require(pair.b.core.replication.copy_orders.give_up_history("test") == "", "B gives way")
+    require(pair.b.core.mastership.copy_orders.give_up_history("test") == "", "B gives way")
     pair.b.dispatch(pair.b.core)
     ends_well(pair, x)
 
@@ -80,7 +80,7 @@ def test_two_owners_at_once() -> None:
     told = []
     for member in (pair.a, pair.b):
         # Of itself each takes a number that the other one cannot; a register that was put back gives one twice.
-        member.core.replication.claims.begin_unrecorded(frozenset({member.name}), "told to", epoch=2)
+        member.core.mastership.claims.begin_unrecorded(frozenset({member.name}), "told to", epoch=2)
         member.dispatch(member.core)
         pair.quiesce(keep=("",), link=False)
         told.append(Producer(pair, f"of-{member.name}"))
@@ -91,10 +91,10 @@ def test_two_owners_at_once() -> None:
     pair.quiesce(keep=("",))
     roles = (pair.a.role, pair.b.role)
     require(roles == (Role.DIVERGED, Role.DIVERGED), f"one wiped the other, or is about to: {pair.describe()}")
-    require(pair.b.core.replication.copy_orders.give_up_history("test") == "", "B gives way")
+    require(pair.b.core.mastership.copy_orders.give_up_history("test") == "", "B gives way")
     pair.b.dispatch(pair.b.core)
     pair.settle(500)
-    require(pair.a.core.replication.force("test") == "", "A is forced")
+    require(pair.a.core.mastership.force("test") == "", "A is forced")
     pair.a.dispatch(pair.a.core)
     pair.heal()
     pair.checks.equal()
@@ -112,7 +112,7 @@ def one_number_twice_and_trimmed() -> None:
     pair.checks.excused = True
     pair.witness_away = True
     for member in (pair.a, pair.b):
-        member.core.replication.claims.begin_unrecorded(frozenset({member.name}), "told to", epoch=99)
+        member.core.mastership.claims.begin_unrecorded(frozenset({member.name}), "told to", epoch=99)
         member.dispatch(member.core)
         pair.quiesce(keep=("",), link=False)
         for number in range(3):

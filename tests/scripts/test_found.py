@@ -24,7 +24,7 @@ def solo(pair: Pair, master: Member) -> None:
     master.lost(refused=True)
     pair.settle(500)
     assert master.serving
-    assert master.core.replication.commit.required == {master.name}
+    assert master.core.mastership.commit.required == {master.name}
 
 
 def test_r122_an_answer_names_the_record_and_not_the_epoch_that_committed_it() -> None:
@@ -55,14 +55,14 @@ def test_p12_one_hello_makes_one_sync() -> None:
     pair.quiesce(keep=("claim",), disks="a")
     pair.connect()
     pair.quiesce(keep=("",), link=True)
-    a.core.replication.peer.sync_when_read = True  # a HELLO was taken just before the claim was made
+    a.core.mastership.peer.sync_when_read = True  # a HELLO was taken just before the claim was made
     pair.quiesce(keep=("read",))
     op = x.send(a)
     pair.settle(300)
     assert op.done is not None
     held = b.shared.log.last_index
-    a.core.replication.peer.sync_when_read = True
-    a.core.replication.on_register(pair.register, pair.now_ms)
+    a.core.mastership.peer.sync_when_read = True
+    a.core.mastership.on_register(pair.register, pair.now_ms)
     a.dispatch(a.core)
     assert a.core.source.phase is Phase.LIVE
     pair.settle(300)
@@ -134,15 +134,15 @@ def test_two_copies_are_said_when_the_second_is_there() -> None:
     b.commit()  # everything up to SYNC_END; op1 is still on its way
     while pair.deliver(b):
         x.submit(op, a)  # what it is told is held against both disks
-    assert a.core.replication.commit.required == {"a", "b"}
-    assert a.core.replication.commit.copies == 1
+    assert a.core.mastership.commit.required == {"a", "b"}
+    assert a.core.mastership.commit.copies == 1
     while pair.deliver(a):
         pass
     x.submit(op, b)  # applied there, by A's word, and not written
     while pair.deliver(b) or pair.deliver(a):
         pass
     pair.heal()
-    assert a.core.replication.commit.copies == 2
+    assert a.core.mastership.commit.copies == 2
     check_contents(pair, [x])
 
 
@@ -387,7 +387,7 @@ def test_p6_a_late_answer_to_a_claim_that_was_given_up_says_nothing_new() -> Non
     assert pair.register.epoch > 2
     assert pair.master is not None
     pair.answer(late)
-    assert pair.b.core.replication.view.register == pair.register
+    assert pair.b.core.mastership.view.register == pair.register
     pair.settle(200)
     assert pair.is_paired
     x.send(pair.master)
@@ -406,8 +406,8 @@ def test_p3_an_answer_to_an_addition_of_an_earlier_epoch_is_not_this_ones() -> N
     pair.quiesce(keep=("add",))
     first = pair.call(pair.a, "add")
     pair.crash(pair.b)
-    replication = pair.a.core.replication
-    replication.role.become_probe("as on any higher epoch elsewhere")
+    mastership = pair.a.core.mastership
+    mastership.role.become_probe("as on any higher epoch elsewhere")
     pair.b.start()
     pair.connect()
     for _ in range(50):

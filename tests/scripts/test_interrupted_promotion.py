@@ -143,10 +143,10 @@ def stop_at(pair: Pair, claimant: Member, step: Step) -> bool:
 
 
 def step_of(member: Member) -> Step:
-    replication = member.core.replication
-    if replication.role.claim is not None:
-        return replication.role.claim.step
-    return Step.SERVING if replication.shared.serving and member.role is Role.MASTER else Step.PROBE
+    mastership = member.core.mastership
+    if mastership.role.claim is not None:
+        return mastership.role.claim.step
+    return Step.SERVING if mastership.shared.serving and member.role is Role.MASTER else Step.PROBE
 
 
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.__name__)
@@ -173,7 +173,7 @@ def test_a_promotion_that_is_interrupted(
     pair.witness_away = False
     if cause is operator_decides_without_a_register and claimant.up:
         pair.settle(2_000)
-        assert not claimant.core.replication.role.unrecorded, "recorded before the other one may come back"
+        assert not claimant.core.mastership.role.unrecorded, "recorded before the other one may come back"
     pair.heal()
     assert pair.master is not None
     x.retry(pair.master)

@@ -82,12 +82,12 @@ def test_a_master_without_its_peer_is_suspended_and_goes_on_when_it_is_back() ->
 def test_orders_are_refused_with_the_reason() -> None:
     pair = paired_at(EPOCH_LAST)
     a, b = pair.a.core, pair.b.core
-    handoff = barred_here(a.shared, a.replication, a.target, a.orders, ())
+    handoff = barred_here(a.shared, a.mastership, a.target, a.orders, ())
     assert handoff == ("NO_EPOCH",)
-    assert "no epoch is left" in a.replication.leaving.leave_out("its copy is damaged")
+    assert "no epoch is left" in a.mastership.leaving.leave_out("its copy is damaged")
     assert a.shared.serving
     lose(pair, pair.a, 5_000)
-    assert "no epoch is left" in b.replication.force("the other one is gone")
+    assert "no epoch is left" in b.mastership.force("the other one is gone")
 
 
 def test_an_operator_cannot_put_the_register_beyond_it() -> None:
@@ -99,18 +99,18 @@ def test_an_operator_cannot_put_the_register_beyond_it() -> None:
 def test_an_epoch_without_the_register_needs_a_thousand() -> None:
     """With fewer left the register still lets ordinary ones through."""
     pair = paired_at(EPOCH_LAST - UNRECORDED_STEP)
-    replication = pair.a.core.replication
-    replication.claims.begin_unrecorded(frozenset({"a"}), "told to")
+    mastership = pair.a.core.mastership
+    mastership.claims.begin_unrecorded(frozenset({"a"}), "told to")
     pair.a.dispatch(pair.a.core)
-    assert replication.role.claim is None
-    assert replication.shared.serving
+    assert mastership.role.claim is None
+    assert mastership.shared.serving
     assert "no epoch is left" in pair.a.shared.last_change
 
 
 def test_a_ceded_epoch_beyond_it_is_not_taken() -> None:
     pair = paired_at(EPOCH_LAST)
-    replication = pair.b.core.replication
-    replication.claims.take_over(EPOCH_LAST + 1, pair.now_ms)
+    mastership = pair.b.core.mastership
+    mastership.claims.take_over(EPOCH_LAST + 1, pair.now_ms)
     pair.b.dispatch(pair.b.core)
     pair.settle(5_000)
     assert pair.register.epoch == EPOCH_LAST
@@ -148,7 +148,7 @@ def test_an_unpaired_manager_ends_and_says_why() -> None:
     domain = pair.a.core
     domain.shared.peer = ""
     domain.shared.state.epoch = EPOCH_LAST
-    domain.replication.start(pair.now_ms)
+    domain.mastership.start(pair.now_ms)
     (why,) = [effect.why for effect in domain.take() if isinstance(effect, Fail)]
     assert "no epoch is left" in why
     assert not domain.shared.serving

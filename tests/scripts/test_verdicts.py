@@ -19,7 +19,7 @@ ALONE = Policy(has_authority=False, by_authority=False, safety=SafetyClass.B)
 def paired(policy: Policy | None = None) -> tuple[Pair, Producer]:
     pair = Pair().start()
     for member in pair.up:
-        member.core.replication.verdicts.policy = policy or Policy()
+        member.core.mastership.verdicts.policy = policy or Policy()
     create(pair)
     return pair, Producer(pair, "x")
 
@@ -50,7 +50,7 @@ def test_without_peer_and_authority_a_member_waits_says_why_and_an_operator_free
     assert survivor.verdict(told, evidence=Evidence.OPERATOR).effect is Consequence.CLAIM_UNRECORDED
     pair.settle(200)
     assert survivor.role is Role.MASTER
-    assert survivor.core.replication.role.unrecorded
+    assert survivor.core.mastership.role.unrecorded
     assert waiting.done is not None
     assert waiting.done.copies == 1
     assert first.done is not None
@@ -58,7 +58,7 @@ def test_without_peer_and_authority_a_member_waits_says_why_and_an_operator_free
     pair.witness_away = False
     pair.settle(2_000)
     assert survivor.role is Role.MASTER
-    assert not survivor.core.replication.role.unrecorded
+    assert not survivor.core.mastership.role.unrecorded
     assert (pair.register.holder, pair.register.state) == (name, RegisterState.COMMITTED)
     assert pair.register.epoch == survivor.shared.state.epoch > unrecorded
     pair.heal()
@@ -104,7 +104,7 @@ def test_an_answer_about_an_earlier_absence_is_dropped() -> None:
     pair.disconnect()
     pair.b.lost()
     pair.settle(100)
-    generation = pair.b.core.replication.verdicts.generation
+    generation = pair.b.core.mastership.verdicts.generation
     pair.connect()
     pair.settle(500)
     pair.disconnect()
@@ -143,7 +143,7 @@ def test_peer_alive_lets_a_master_go_on_only_with_proof() -> None:
 
 def test_a_paused_member_obeys_only_an_operator() -> None:
     pair, _ = paired(ASKS)
-    pair.b.core.replication.verdicts.paused = True
+    pair.b.core.mastership.verdicts.paused = True
     bereft(pair, pair.b)
     assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Consequence.WAIT
     pair.settle(2_000)
@@ -159,7 +159,7 @@ def test_a_cold_start_alone_needs_more_than_its_own_mark_without_an_authority() 
     pair.crash(pair.a)
     pair.crash(pair.b)
     pair.b.start()
-    pair.b.core.replication.verdicts.policy = ALONE
+    pair.b.core.mastership.verdicts.policy = ALONE
     pair.b.lost()
     pair.settle(200)
     assert pair.b.asked[-1].kind is EventKind.COLD_START_ALONE
@@ -174,10 +174,10 @@ def test_an_unproven_classifier_without_an_authority_promotes_only_when_the_risk
     bereft(pair, pair.b)
     assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Consequence.WAIT
     accepted = Policy(has_authority=False, by_authority=False, safety=SafetyClass.B, accept_unproven=True)
-    pair.b.core.replication.verdicts.policy = accepted
-    pair.b.core.replication.verdicts.flapping = True
+    pair.b.core.mastership.verdicts.policy = accepted
+    pair.b.core.mastership.verdicts.flapping = True
     assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Consequence.WAIT
-    pair.b.core.replication.verdicts.flapping = False
+    pair.b.core.mastership.verdicts.flapping = False
     assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Consequence.CLAIM
 
 
@@ -197,7 +197,7 @@ def test_a_peer_that_does_not_come_along_is_left_behind_and_taken_back() -> None
     assert op.done.copies == 1
     assert a.shared.state.epoch > epoch
     assert pair.register.in_sync_set == {"a"}
-    pair.settle(a.core.replication.leaving.rejoin_ms + 1_000)
+    pair.settle(a.core.mastership.leaving.rejoin_ms + 1_000)
     assert pair.is_paired, pair.describe()
     check_contents(pair, [x])
 
@@ -216,7 +216,7 @@ def test_force_makes_a_member_master_against_the_register() -> None:
     pair.settle(2_000)
     assert not pair.b.serving
     pair.checks.highest = None  # the operator accepts the loss
-    assert pair.b.core.replication.force("a is gone for good") == ""
+    assert pair.b.core.mastership.force("a is gone for good") == ""
     pair.b.dispatch(pair.b.core)
     pair.settle(500)
     assert pair.b.role is Role.MASTER
@@ -226,8 +226,8 @@ def test_force_makes_a_member_master_against_the_register() -> None:
 def test_force_refuses_what_is_no_whole_copy() -> None:
     pair, _ = paired()
     pair.b.shared.mark(DataMark.SYNCING)
-    assert "SYNCING" in pair.b.core.replication.force("try")
-    assert "master of main already" in pair.a.core.replication.force("try")
+    assert "SYNCING" in pair.b.core.mastership.force("try")
+    assert "master of main already" in pair.a.core.mastership.force("try")
 
 
 def test_an_operator_s_wrong_word_loses_against_the_register_and_ends_in_diverged() -> None:

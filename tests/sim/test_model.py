@@ -66,15 +66,15 @@ def test_the_model_knows_every_attribute_of_the_core() -> None:
     core = open_core("a", "b", 1, Disk(), Members().book)
     holders = {
         "shared": core.shared,
-        "replication": core.replication,
-        "view": core.replication.view,
-        "peer": core.replication.peer,
-        "commit": core.replication.commit,
-        "role": core.replication.role,
-        "claims": core.replication.claims,
+        "mastership": core.mastership,
+        "view": core.mastership.view,
+        "peer": core.mastership.peer,
+        "commit": core.mastership.commit,
+        "role": core.mastership.role,
+        "claims": core.mastership.claims,
         "source": core.source,
         "target": core.target,
-        "verdicts": core.replication.verdicts,
+        "verdicts": core.mastership.verdicts,
         "handoff": core.handoff,
         "log": core.shared.log,
         "progress": core.shared.progress,
@@ -85,7 +85,7 @@ def test_the_model_knows_every_attribute_of_the_core() -> None:
         left_out = {word for words in LEFT_OUT[name] for word in words.split()}
         assert kept & left_out == set(), name
         assert kept | left_out == set(vars(holder)), name
-    parts = {"shared", "replication", "source", "target", "handoff", "orders", "holding", "consumers"}
+    parts = {"shared", "mastership", "source", "target", "handoff", "orders", "holding", "consumers"}
     # The model's queues hold no dead letters, and nobody asks how their messages ended.
     ours = {"told", "told_up_to", "dying", "completing"}
     assert set(vars(core)) == parts | ours

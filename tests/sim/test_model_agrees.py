@@ -38,7 +38,7 @@ def kind(frame: Any) -> tuple[Any, ...]:
 
 def about(core: Any) -> dict[str, Any]:
     """What both must agree on of one member."""
-    shared, replication = core.shared, core.replication
+    shared, mastership = core.shared, core.mastership
     state, log = shared.state, shared.log
     return {
         "role": shared.role.name,
@@ -48,16 +48,16 @@ def about(core: Any) -> dict[str, Any]:
         "log": (log.base_index, log.last_index, log.last_epoch, tuple(log.history)),
         "indexes": (shared.durable_index, shared.commit_index),
         "serving": (
-            replication.shared.serving,
-            tuple(sorted(replication.commit.required)),
-            replication.commit.publishing,
+            mastership.shared.serving,
+            tuple(sorted(mastership.commit.required)),
+            mastership.commit.publishing,
         ),
-        "claim": replication.role.claim
-        and (replication.role.claim.step.name, replication.role.claim.epoch, replication.role.claim.members),
+        "claim": mastership.role.claim
+        and (mastership.role.claim.step.name, mastership.role.claim.epoch, mastership.role.claim.members),
         "source": (core.source.phase.name, core.source.peer_durable),
         "target": (core.target.active, core.target.opened),
-        "lost": replication.peer.lost_at_ms is not None,
-        "register": replication.view.register and (replication.view.register.version, replication.view.register.epoch),
+        "lost": mastership.peer.lost_at_ms is not None,
+        "register": mastership.view.register and (mastership.view.register.version, mastership.view.register.epoch),
     }
 
 
@@ -106,7 +106,7 @@ class Both:
                 self.pair.answer(call)
                 moved = True
             for member in self.pair.up:
-                member.core.replication.leaving.slow_peer_ms = NEVER_MS
+                member.core.mastership.leaving.slow_peer_ms = NEVER_MS
                 self.pump(member)
                 if not member.steps.at_rest:
                     member.commit()

@@ -97,7 +97,7 @@ def test_who_is_called_is_filled_while_the_register_is_away() -> None:
         a, b = (world.pair.members[name].domain for name in "ab")
         assert a is not None
         assert b is not None
-        seen.append((a.replication.claims.may_claim, a.target.opened, b.replication.commit.can_commit))
+        seen.append((a.mastership.claims.may_claim, a.target.opened, b.mastership.commit.can_commit))
 
     world.loop.at(6.0, None, look)
     with silence():

@@ -87,14 +87,14 @@ class Acting:
         """As above; but the register alone does not let a member go on: it waits for a verdict as well."""
         self.given_a_pair()
         for member in self.pair.up:
-            member.core.replication.verdicts.policy = Policy(by_authority=False)
+            member.core.mastership.verdicts.policy = Policy(by_authority=False)
         return []
 
     @command("start MEMBER and wait for its peer")
     def start_and_wait(self, name: str) -> list[str]:
         """As `start`; but for three seconds it goes on alone only if its peer has no whole copy (failover.meet_ms)."""
         said = self.start(name)
-        self.member(name).core.replication.meet_ms = 3000
+        self.member(name).core.mastership.meet_ms = 3000
         return said
 
     @command("start MEMBER")

@@ -48,7 +48,7 @@ class Story(Writing, Batching, Weighing):
                 continue
             state = member.shared.state
             alone = f", alone since {state.solo_since}" if state.solo_since else ""
-            needs = f", commits need {names(member.core.replication.commit.required)}" if member.serving else ""
+            needs = f", commits need {names(member.core.mastership.commit.required)}" if member.serving else ""
             lines.append(
                 f"{member.name} {member.role.name} of epoch {state.epoch}, {state.data.name}, "
                 f"log {member.shared.log.last_index}{needs}{alone}"

@@ -98,7 +98,7 @@ class Calling(Moving):
     def force(self, name: str) -> list[str]:
         """An operator makes it master against the register, and accepts what that loses."""
         member = self.member(name)
-        return self._ordered(member, member.core.replication.force("test"), accepted=True)
+        return self._ordered(member, member.core.mastership.force("test"), accepted=True)
 
     @command("force MEMBER at the witness")
     def force_at_the_witness(self, name: str) -> list[str]:
@@ -121,27 +121,27 @@ class Calling(Moving):
     def gives_way(self, name: str) -> list[str]:
         """An operator keeps the other one's history; this one sets its own aside and follows."""
         member = self.member(name)
-        return self._ordered(member, member.core.replication.copy_orders.give_up_history("test"))
+        return self._ordered(member, member.core.mastership.copy_orders.give_up_history("test"))
 
     @command("MEMBER is outdated by its peer")
     def is_outdated(self, name: str) -> list[str]:
         """Its peer reached it by another way than the link, and had it mark its copy STALE."""
         member = self.member(name)
         epoch = member.peer.shared.state.epoch
-        why_not = member.core.replication.copy_orders.outdate("test", by_member=member.peer_name, epoch=epoch)
+        why_not = member.core.mastership.copy_orders.outdate("test", by_member=member.peer_name, epoch=epoch)
         return self._ordered(member, why_not)
 
     @command("pause automation at MEMBER")
     def pause(self, name: str) -> list[str]:
         """An operator wants no automatic change of role there."""
-        self.member(name).core.replication.verdicts.paused = True
+        self.member(name).core.mastership.verdicts.paused = True
         return self.said()
 
     @command("order a full resync at MEMBER")
     def resync(self, name: str) -> list[str]:
         """An operator wants it to take everything anew; it says so when it connects again."""
         member = self.member(name)
-        return self._ordered(member, member.core.replication.copy_orders.resync("test", full=True))
+        return self._ordered(member, member.core.mastership.copy_orders.resync("test", full=True))
 
     def _ordered(self, member: Member, why_not: str, *, accepted: bool = False) -> list[str]:
         self.teller.say(f"operator: refused, {why_not}" if why_not else "operator: begun")

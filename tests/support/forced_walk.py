@@ -49,11 +49,11 @@ class ForcedWalk(Walk):
     def force(self) -> None:
         """An operator's word at one that does not serve, whatever the other one has acknowledged."""
         member = self.one()
-        if member is not None and member.core.replication.view.readable:
+        if member is not None and member.core.mastership.view.readable:
             self.do_force(member)
 
     def do_force(self, member: Member) -> bool:
-        if member.core.replication.force("walk") != "":
+        if member.core.mastership.force("walk") != "":
             return False
         self.forced += 1
         self.excuse()
@@ -99,7 +99,7 @@ class ForcedWalk(Walk):
     def outdate(self) -> None:
         member = self.one()
         if member is not None:
-            done = member.core.replication.copy_orders.outdate("walk", by_member="", epoch=0) == ""
+            done = member.core.mastership.copy_orders.outdate("walk", by_member="", epoch=0) == ""
             member.dispatch(member.core)
             if done and member.in_session:
                 self.pair.disconnect()  # as the handler of the order does: one HELLO makes one SYNC
@@ -153,7 +153,7 @@ class ForcedWalk(Walk):
         keep = self.random.choice((stopped, stopped.peer))
         loser = keep.peer
         self.resolved.append(f"keep {keep.name}")
-        if loser.core.replication.copy_orders.give_up_history("walk") == "":
+        if loser.core.mastership.copy_orders.give_up_history("walk") == "":
             loser.dispatch(loser.core)
             pair.quiesce()
         if keep.role is Role.DIVERGED:

@@ -316,7 +316,7 @@ def lose_role(
         run.hand_over(run.b)
         yield from run.until(watched_of(run), state, disks="")
         member = member_of(run)
-        member.core.replication.role.become_probe("steps down by another way")
+        member.core.mastership.role.become_probe("steps down by another way")
         member.dispatch(member.core)
         yield from run.flow()
 
@@ -348,7 +348,7 @@ def _b(run: Run) -> Member:
 def ceding_role_lost(run: Run) -> Steps:
     run.hand_over(run.a)
     yield from run.until(run.a, HandoffState.CEDING)
-    run.a.core.replication.role.become_probe("steps down by another way")
+    run.a.core.mastership.role.become_probe("steps down by another way")
     run.a.dispatch(run.a.core)
     yield from run.flow()
 

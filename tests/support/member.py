@@ -332,7 +332,7 @@ class Member:
 
     def verdict(self, verdict: Verdict | None, *, evidence: Evidence = Evidence.NONE, generation: int = -1) -> Ruling:
         """A classifier, or an operator, has answered the newest question."""
-        verdicts = self.core.replication.verdicts
+        verdicts = self.core.mastership.verdicts
         ask = self.asked[-1] if self.asked else None
         kind = ask.kind if ask is not None else EventKind.PEER_LOST
         number = verdicts.generation if generation < 0 else generation
@@ -401,11 +401,11 @@ class Member:
                     asyncio.run(check_all(self, self.core, start))  # type: ignore[arg-type]  # a node as far as transfers need one
                 except CorruptRecord as corrupt:
                     self.pair.corrupt.append(str(corrupt))
-                    if not self.core.replication.peer.on_not_whole(start.sync_id):
+                    if not self.core.mastership.peer.on_not_whole(start.sync_id):
                         self.notice()
                         return
                 else:
-                    self.core.replication.peer.on_checked(start.sync_id)
+                    self.core.mastership.peer.on_checked(start.sync_id)
                 self.dispatch(self.core)
                 self.pump()  # SYNC_BEGIN, and what it begins
             elif start.sync_id == self.core.source.sync_id:

@@ -34,7 +34,7 @@ class OperatorWalk(ForcedWalk):
         self.pair.quiesce(link=False)
         if not member.up or member.in_session:
             return
-        goes_on = member.core.replication.verdicts.role_in_question() in MASTERS
+        goes_on = member.core.mastership.verdicts.role_in_question() in MASTERS
         self.excuse()
         self.words += 1
         verdict = Verdict.CONTINUE_AS_MASTER if goes_on else Verdict.ASSUME_MASTERSHIP
@@ -56,7 +56,7 @@ class OperatorWalk(ForcedWalk):
         member = self.one()
         if member is not None:
             full = self.random.random() < 0.5
-            done = member.core.replication.copy_orders.resync("walk", full=full) == ""
+            done = member.core.mastership.copy_orders.resync("walk", full=full) == ""
             member.dispatch(member.core)
             if done and member.in_session and member.role is Role.PROBE:
                 self.pair.disconnect()

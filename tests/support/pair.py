@@ -316,7 +316,7 @@ class Pair:
             and self.register.holder == master.name
             and self.register.epoch == master.shared.state.epoch
             and self.register.state.name == "COMMITTED"
-            and master.core.replication.commit.required == {"a", "b"}
+            and master.core.mastership.commit.required == {"a", "b"}
             and master.peer.role is Role.REPLICA
             and master.peer.core.target.opened
             and master.shared.log.digest == master.peer.shared.log.digest

@@ -98,7 +98,7 @@ class HalfAdded:
 
         def look() -> None:
             asking = [
-                each for each in pair.members.values() if each.domain and each.domain.replication.commit.publishing
+                each for each in pair.members.values() if each.domain and each.domain.mastership.commit.publishing
             ]
             if asking and not pair.run.healed:
                 route = asking[0].route

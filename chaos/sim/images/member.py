@@ -192,7 +192,7 @@ class Member:
         await self.node.stop()
 
     async def until_serving(self) -> None:
-        await self.until(lambda: self.domain.replication.commit.can_commit, "the mastership")
+        await self.until(lambda: self.domain.mastership.commit.can_commit, "the mastership")
 
     # -- clients ---------------------------------------------------------------------------------------------------
 

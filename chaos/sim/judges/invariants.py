@@ -104,7 +104,7 @@ class Invariants:
     def watch(self, member: SimMember, domain: Domain) -> None:
         """A process of that member has opened its domain: look at everything that it asks for from here on."""
         take, process, steps = domain.take, member.process, self._steps
-        shared, source, replication, holding = domain.shared, domain.source, domain.replication, domain.holding
+        shared, source, mastership, holding = domain.shared, domain.source, domain.mastership, domain.holding
         seen: object = None
 
         def watched() -> list[Effect]:
@@ -114,7 +114,7 @@ class Invariants:
                 return effects
             # All that a step without effects could have changed of what is looked at.
             now = (
-                replication.shared.serving,
+                mastership.shared.serving,
                 source.phase,
                 shared.state.epoch,
                 shared.last_change,
@@ -187,13 +187,13 @@ class Invariants:
         self, member: SimMember, domain: Domain, effect: CheckTransfer | StartTransfer | StopTransfer
     ) -> None:
         """P22: nobody waits for a full transfer that an operator wants, and a new epoch of its master ends none."""
-        replication, hello = domain.replication, domain.source.hello
+        mastership, hello = domain.mastership, domain.source.hello
         if isinstance(effect, StopTransfer):
-            if replication.shared.serving and replication.peer.connected:
+            if mastership.shared.serving and mastership.peer.connected:
                 text = f"{member.name} begins epoch {domain.shared.state.epoch}, and gives up what it was sending"
                 self._broken("a transfer outlives an epoch", text)
         elif hello is not None and hello.wants_full and data_of(hello.data_state).is_good:
-            if domain.shared.peer in replication.commit.required:
+            if domain.shared.peer in mastership.commit.required:
                 text = f"{member.name} sends everything to {domain.shared.peer}, and commits wait for it"
                 self._broken("nobody waits for a resync", text)
             elif isinstance(effect, StartTransfer):
@@ -225,10 +225,10 @@ class Invariants:
         """What a master of two declares lost as it begins to serve is not in the memory of the other one, to which it
         is connected, unless that one did not answer in time.
         """
-        replication, peer = domain.replication, self._pair.members[domain.shared.peer].domain
-        if peer is None or peer.shared.machine is None or replication.recall.silent:
+        mastership, peer = domain.mastership, self._pair.members[domain.shared.peer].domain
+        if peer is None or peer.shared.machine is None or mastership.recall.silent:
             return
-        if not replication.peer.connected or peer.shared.member not in replication.commit.required:
+        if not mastership.peer.connected or peer.shared.member not in mastership.commit.required:
             return
         shared = peer.shared
         found = plan_volatile_lost(peer.shared.machine.state, 0, lambda log_index: not shared.has_body(log_index))
@@ -244,7 +244,7 @@ class Invariants:
         What a later epoch has acknowledged is not for a master to know that nothing commits without its peer's word:
         one that took an epoch while the register was away (P18), and was frozen before it could serve.
         """
-        shared, required = domain.shared, domain.replication.commit.required
+        shared, required = domain.shared, domain.mastership.commit.required
         bound = shared.state.epoch if shared.peer in required else max(self.highest, default=0)
         name = max((name for epoch, name in self.highest.items() if epoch <= bound), key=_log_index, default=None)
         if name is None:
@@ -308,9 +308,9 @@ def _is_modest(domain: Domain, done: EnqueueDone) -> bool:
     """A replica says one copy as long as its own is not whole, whatever its master requires; and so does a master of a
     repetition while the copy of the replica that it requires is older, or away until everything has been sent.
     """
-    replication = domain.replication
-    is_away = domain.shared.peer in replication.commit.required and not domain.source.peer_is_good
-    return not replication.shared.serving or (done.duplicate and is_away)
+    mastership = domain.mastership
+    is_away = domain.shared.peer in mastership.commit.required and not domain.source.peer_is_good
+    return not mastership.shared.serving or (done.duplicate and is_away)
 
 
 def _may_be_known(record: bytes) -> bool:

@@ -203,12 +203,12 @@ class Steps:
         elif began[1] != now[1]:
             self._filling[name] = now
             self._met("a full transfer outlived an epoch")
-        elif now[2] > began[2] and shared.peer not in domain.replication.commit.required:
+        elif now[2] > began[2] and shared.peer not in domain.mastership.commit.required:
             self._met("sending went on during a full transfer")
 
     def _on_role(self, name: str, domain: Domain) -> None:
-        replication, holding, met = domain.replication, domain.holding, self._met
-        if not replication.shared.serving:
+        mastership, holding, met = domain.mastership, domain.holding, self._met
+        if not mastership.shared.serving:
             self._serving.pop(name, None)
             self._waiting[name] = len(holding.held), len(holding.parked)
             return
@@ -226,9 +226,9 @@ class Steps:
             met("held request released at takeover")
         if parked:
             met("parked call answered after a takeover")
-        if domain.shared.peer not in replication.commit.required:
+        if domain.shared.peer not in mastership.commit.required:
             met("solo epoch")
-        if replication.role.unrecorded:
+        if mastership.role.unrecorded:
             met("unrecorded epoch")
         if domain.shared.machine is not None and domain.shared.machine.state.saving:
             met("messages saved on by the next master")

@@ -198,7 +198,7 @@ class Members:
                 nothing, durable, (), good,
             )  # fmt: skip
         core = self.woken(local)
-        shared, replication = core.shared, core.replication
+        shared, mastership = core.shared, core.mastership
         held = self.book.operations.get(shared.log.digest, frozenset())
         steady = handoff_state(core) in ("master", "replica")
         return Facts(
@@ -210,12 +210,12 @@ class Members:
             writes=bool(local.writes),
             can_rebuild=bool(local.rebuilds) and not local.writes,
             can_receive=local.receiving is not None and not local.writes,
-            can_lose=not local.in_session and replication.peer.lost_at_ms is None,
+            can_lose=not local.in_session and mastership.peer.lost_at_ms is None,
             can_order=shared.serving and not shared.draining and shared.machine is not None,
             can_hand_over=local.in_session and steady and shared.role in (Role.MASTER, Role.REPLICA),
             handing=not steady,
             in_step=shared.role is Role.REPLICA and core.target.opened,
-            required_both=len(replication.commit.required) > 1,
+            required_both=len(mastership.commit.required) > 1,
             tip=shared.log.digest,
             held=held,
             durable=durable,
@@ -224,11 +224,11 @@ class Members:
         )
 
     def _repeats(self, core: Core) -> tuple[tuple[bytes, int], ...]:
-        shared, replication = core.shared, core.replication
+        shared, mastership = core.shared, core.mastership
         if not shared.serving or shared.draining or shared.commit_index < shared.log.last_index:
             return ()
         return tuple(
-            (digest, replication.commit.copies) for digest in sorted(self.book.operations.get(shared.log.digest, ()))
+            (digest, mastership.commit.copies) for digest in sorted(self.book.operations.get(shared.log.digest, ()))
         )
 
 
@@ -305,7 +305,7 @@ class Run:
             case Rebuild(up_to):
                 self.rebuilds, self.rebuild_asked = [up_to], True  # an older one would not be believed
             case CheckTransfer(sync_id):
-                core.replication.peer.on_checked(sync_id)
+                core.mastership.peer.on_checked(sync_id)
             case StartTransfer(sync_id, log_index, log_digest, _, _):
                 self._send(("transfer", sync_id, log_index, log_digest))
             case StopTransfer():
@@ -318,7 +318,7 @@ class Run:
     def _check_claim(self, core: Core, desired: Register) -> None:
         if desired.state is not RegisterState.CLAIMED:
             return
-        register, state = core.replication.view.register, core.shared.state
+        register, state = core.mastership.view.register, core.shared.state
         known = register is not None and not register.vouches_for_nobody
         if known and register is not None and self.name not in register.eligible_set:
             raise RuleBroken(f"{self.name} claims epoch {desired.epoch} and is not in the committed set")

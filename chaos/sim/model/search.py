@@ -152,7 +152,7 @@ class Search:
             return True
         if any(each.role != Role.PROBE.name or not each.in_session for each in facts):
             return False
-        return all(row_of(members.woken(local).replication.facts(NOW_MS)).why in OPERATOR for local in locals_)
+        return all(row_of(members.woken(local).mastership.facts(NOW_MS)).why in OPERATOR for local in locals_)
 
     # -- backwards -------------------------------------------------------------------------------------------------
 
@@ -243,7 +243,7 @@ class Search:
                 continue
             core = members.woken(local)
             shared = core.shared
-            why = row_of(core.replication.facts(NOW_MS)).why.value
+            why = row_of(core.mastership.facts(NOW_MS)).why.value
             parts.append(
                 f"{name.upper()} {facts.role} epoch {facts.epoch} promised {shared.state.promised_epoch} "
                 f"{shared.state.data.name} log {shared.log.last_index} commit {shared.commit_index} "

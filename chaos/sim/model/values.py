@@ -47,7 +47,7 @@ BY_HAND: dict[str, tuple[str, ...]] = {
     "shared": ("state", "log", "machine", "progress"),
     "progress": ("pending", "generation"),
     "outbox": ("state",),
-    "replication": (*("view", "peer", "commit", "role", "claims", "verdicts"),),
+    "mastership": (*("view", "peer", "commit", "role", "claims", "verdicts"),),
     "view": ("young_since_ms",),
     "peer": ("hello", "lost_at_ms", "refused"),
     "commit": ("alone_up_to", "epoch_first"),
@@ -77,7 +77,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "ordered_from sent_up_to": "what a salvage file says of a cut",
     },
     "outbox": {"_domain": "the same all the time", "effects add": "empty between steps"},
-    "replication": {
+    "mastership": {
         "shared source target following copy_orders": "parts of the core, and what has no fields of its own",
         "now_ms started_ms": "moments",
         "meet_ms": "a setting; nobody waits for a peer here, which leaves more orders of steps",
@@ -116,7 +116,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "flapping": "counts changes without an authority only",
     },
     "handoff": {
-        "shared orders replication target resume hold_ms cooldown_ms bars": "parts of the core, settings",
+        "shared orders mastership target resume hold_ms cooldown_ms bars": "parts of the core, settings",
         "ended_at_ms _since_ms": "moments",
     },
     "log": {"domain _reader": "parts of the core", "ring_bytes appended_bytes stored_index": "counts"},
@@ -139,7 +139,7 @@ def _put(holder: object, group: str, values: tuple[Any, ...]) -> None:
 
 def value_of(core: Core, book: Book) -> Value:
     """All that its next steps rest on."""
-    shared, replication, source, target = core.shared, core.replication, core.source, core.target
+    shared, mastership, source, target = core.shared, core.mastership, core.source, core.target
     state = shared.state
     assert not shared.outbox.effects
     idle = source.phase.value == "idle"
@@ -150,8 +150,8 @@ def value_of(core: Core, book: Book) -> Value:
         _log_value(shared.log, book),
         shared.machine.applied_index if shared.machine is not None else -1,
         tuple(record.log_index for record in shared.progress.pending),
-        tuple(_GET[part](getattr(replication, part)) for part in _PARTS),
-        _replication_value(replication),
+        tuple(_GET[part](getattr(mastership, part)) for part in _PARTS),
+        _mastership_value(mastership),
         _GET["source"](source),
         _IDLE if idle else _GET["source_busy"](source),
         _GET["target"](target),
@@ -174,19 +174,19 @@ def _log_value(log: DomainLog, book: Book) -> Value:
     return log.base_index, log.base_digest, log.base_epoch, tuple(digests), history
 
 
-def _replication_value(replication: Mastership) -> Value:
-    claim, hello, young = replication.role.claim, replication.peer.hello, replication.view.young_since_ms
-    serving = replication.shared.serving
+def _mastership_value(mastership: Mastership) -> Value:
+    claim, hello, young = mastership.role.claim, mastership.peer.hello, mastership.view.young_since_ms
+    serving = mastership.shared.serving
     return (
         None
         if claim is None
         else (claim.step, claim.members, claim.epoch, claim.desired, claim.reason, claim.forced, claim.ceded),
         None if hello is None else hello.SerializeToString(),
-        replication.peer.lost_at_ms is not None,
-        replication.claims.not_before_ms > NOW_MS,
+        mastership.peer.lost_at_ms is not None,
+        mastership.claims.not_before_ms > NOW_MS,
         0 if young is None else 1 if young > NOW_MS - LONG_MS else 2,
-        replication.commit.alone_up_to if serving else 0,
-        replication.commit.epoch_first if serving or claim is not None else 0,
+        mastership.commit.alone_up_to if serving else 0,
+        mastership.commit.epoch_first if serving or claim is not None else 0,
     )
 
 
@@ -204,7 +204,7 @@ def _target_value(core: Core) -> Value:
 
 
 def _verdicts_value(core: Core) -> Value:
-    verdicts = core.replication.verdicts
+    verdicts = core.mastership.verdicts
     known = verdicts.answer
     answer = None if known is None else (known.verdict, known.evidence, known.link_generation == verdicts.generation)
     asked = tuple(sorted(kind.value for kind in verdicts.asked))
@@ -221,7 +221,7 @@ def _attempt_value(attempt: Attempt | None) -> Value | None:
 def put_back(core: Core, value: Value, book: Book) -> None:
     """Make this core the one that the value was taken from. Timers that were running still run."""
     (
-        shared_plain, progress, state, log, applied, pending, replication_plain, replication, source, busy,
+        shared_plain, progress, state, log, applied, pending, mastership_plain, mastership, source, busy,
         target_plain, target, verdicts, handoff, attempt,
     ) = value  # fmt: skip
     shared = core.shared
@@ -240,9 +240,9 @@ def put_back(core: Core, value: Value, book: Book) -> None:
     shared.outbox.effects.clear()
     core.told.clear()
     core.told_up_to = shared.progress.commit_index
-    for part, values in zip(_PARTS, replication_plain, strict=True):
-        _put(getattr(core.replication, part), part, values)
-    _put_replication(core, replication, book)
+    for part, values in zip(_PARTS, mastership_plain, strict=True):
+        _put(getattr(core.mastership, part), part, values)
+    _put_mastership(core, mastership, book)
     _put(core.source, "source", source)
     _put(core.source, "source_busy", busy)
     core.source.in_flight.clear()
@@ -267,20 +267,20 @@ def _put_log(log: DomainLog, value: Value, book: Book) -> None:
     log.history = [Boundary(*pair) for pair in history]
 
 
-def _put_replication(core: Core, value: Value, book: Book) -> None:
-    replication = core.replication
-    claim, hello, lost, waits, young, replication.commit.alone_up_to, replication.commit.epoch_first = value
-    replication.role.claim = None if claim is None else ClaimUnderWay(*claim)
-    replication.peer.hello = None if hello is None else book.hello(hello)
-    replication.peer.lost_at_ms = NOW_MS - LONG_MS if lost else None
-    replication.peer.refused = lost  # the claim need not wait for the bias: the step "lost" comes as late as it likes
-    replication.claims.not_before_ms = NOW_MS + LONG_MS if waits else 0
-    replication.view.young_since_ms = (None, NOW_MS, NOW_MS - LONG_MS)[young]
-    replication.now_ms = NOW_MS
-    replication.claims.failures = 0
-    replication.started_ms = NOW_MS - LONG_MS
-    replication.view.read_at_ms = NOW_MS
-    replication.commit.waiting = (core.shared.commit_index, NOW_MS)
+def _put_mastership(core: Core, value: Value, book: Book) -> None:
+    mastership = core.mastership
+    claim, hello, lost, waits, young, mastership.commit.alone_up_to, mastership.commit.epoch_first = value
+    mastership.role.claim = None if claim is None else ClaimUnderWay(*claim)
+    mastership.peer.hello = None if hello is None else book.hello(hello)
+    mastership.peer.lost_at_ms = NOW_MS - LONG_MS if lost else None
+    mastership.peer.refused = lost  # the claim need not wait for the bias: the step "lost" comes as late as it likes
+    mastership.claims.not_before_ms = NOW_MS + LONG_MS if waits else 0
+    mastership.view.young_since_ms = (None, NOW_MS, NOW_MS - LONG_MS)[young]
+    mastership.now_ms = NOW_MS
+    mastership.claims.failures = 0
+    mastership.started_ms = NOW_MS - LONG_MS
+    mastership.view.read_at_ms = NOW_MS
+    mastership.commit.waiting = (core.shared.commit_index, NOW_MS)
 
 
 def _put_target(core: Core, value: Value) -> None:
@@ -291,7 +291,7 @@ def _put_target(core: Core, value: Value) -> None:
 
 
 def _put_verdicts(core: Core, value: Value) -> None:
-    verdicts = core.replication.verdicts
+    verdicts = core.mastership.verdicts
     *plain, generation, asked, answer = value
     _put(verdicts, "verdicts", tuple(plain))
     verdicts.generation = generation
@@ -313,11 +313,11 @@ def _attempt(value: Value) -> Attempt:
 
 def time_passes(core: Core) -> None:
     """Every timer but those of a handoff is over."""
-    replication = core.replication
-    replication.claims.not_before_ms = 0
-    replication.view.read_at_ms = NOW_MS - LONG_MS
-    if replication.view.young_since_ms is not None:
-        replication.view.young_since_ms = NOW_MS - LONG_MS
+    mastership = core.mastership
+    mastership.claims.not_before_ms = 0
+    mastership.view.read_at_ms = NOW_MS - LONG_MS
+    if mastership.view.young_since_ms is not None:
+        mastership.view.young_since_ms = NOW_MS - LONG_MS
 
 
 def handoff_lasts_too_long(core: Core) -> None:

@@ -38,7 +38,7 @@ class Pair:
             and register.in_sync_set == frozenset(self.members)
             and register.holder == masters[0].name
             and register.state.name == "COMMITTED"
-            and masters[0].domain.replication.commit.required == set(self.members)  # type: ignore[union-attr]  # asked above
+            and masters[0].domain.mastership.commit.required == set(self.members)  # type: ignore[union-attr]  # asked above
             and all(member.domain.shared.state.data is DataMark.IN_SYNC for member in members)  # type: ignore[union-attr]
             and all(member.is_opened for member in members if member is not masters[0])
         )

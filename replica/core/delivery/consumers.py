@@ -84,12 +84,10 @@ class Sole:
 class Consumers:
     """The consumers of one domain."""
 
-    def __init__(
-        self, shared: Shared, orders: Orders, replication: Mastership, is_whole: Callable[[int], bool]
-    ) -> None:
+    def __init__(self, shared: Shared, orders: Orders, mastership: Mastership, is_whole: Callable[[int], bool]) -> None:
         self.shared = shared
         self.orders = orders
-        self.replication = replication
+        self.mastership = mastership
         self.turns: dict[int, deque[Consumer]] = {}
         self.exact: dict[int, Exact] = {}
         """By queue, once somebody has asked for a correlation or group id; made anew by each master."""
@@ -240,7 +238,7 @@ class Consumers:
 
     def pump(self, queue_ids: Iterable[int]) -> None:
         """Hand out what is ready, in turn, while there is credit."""
-        if not self.turns or not self.replication.commit.can_commit:
+        if not self.turns or not self.mastership.commit.can_commit:
             return
         for queue_id in queue_ids:
             if queue_id in self.turns:

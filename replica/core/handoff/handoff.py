@@ -44,7 +44,7 @@ class Handoff:
         self,
         shared: Shared,
         orders: Orders,
-        replication: Mastership,
+        mastership: Mastership,
         target: SyncTarget,
         resume: Callable[[], None],
         *,
@@ -53,7 +53,7 @@ class Handoff:
     ) -> None:
         self.shared = shared
         self.orders = orders
-        self.replication = replication
+        self.mastership = mastership
         self.target = target
         self.resume = resume
         self.hold_ms = hold_ms
@@ -111,8 +111,8 @@ class Handoff:
             self._feed(HandoffEvent.ABORT, self.open, (reason,))
 
     def _barred_here(self, *, automatic: bool = False) -> tuple[str, ...]:
-        known = self.bars | ({"PINNED"} if automatic and self.replication.verdicts.paused else set())
-        return barred_here(self.shared, self.replication, self.target, self.orders, known)
+        known = self.bars | ({"PINNED"} if automatic and self.mastership.verdicts.paused else set())
+        return barred_here(self.shared, self.mastership, self.target, self.orders, known)
 
     # -- frames ----------------------------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class Handoff:
         attempt.final_index, attempt.final_digest = ack.final_index, ack.final_digest
         whole = (shared.log.last_index, shared.log.digest) == (ack.final_index, ack.final_digest)
         fits = whole and shared.durable_index >= ack.final_index and copy_is_whole(shared, self.target)
-        if fits and self.replication.claims.may_take(ack.ceded_epoch):
+        if fits and self.mastership.claims.may_take(ack.ceded_epoch):
             attempt.epoch = ack.ceded_epoch
             self._feed(HandoffEvent.ACK, attempt)
         else:
@@ -212,21 +212,21 @@ class Handoff:
                 return
 
     def _found(self, state: HandoffState) -> tuple[HandoffEvent, *tuple[str, ...]] | None:
-        shared, replication = self.shared, self.replication
+        shared, mastership = self.shared, self.mastership
         role = shared.role
         if state is HandoffState.TAKING:
             if shared.serving:
                 return (HandoffEvent.SERVING,)
-            return (HandoffEvent.CLAIM_LOST, "IN_DOUBT") if replication.role.claim is None else None
+            return (HandoffEvent.CLAIM_LOST, "IN_DOUBT") if mastership.role.claim is None else None
         if state is HandoffState.CEDING and role is Role.REPLICA:
             return (HandoffEvent.SYNC,)
-        if not replication.peer.connected:
+        if not mastership.peer.connected:
             return (HandoffEvent.LINK_LOST, "IN_DOUBT" if state is HandoffState.CEDING else "NOT_CONNECTED")
         if state in (HandoffState.PROPOSED, HandoffState.DRAINING):
             if not shared.serving:
                 return (HandoffEvent.ROLE_LOST, "NOT_MASTER")
             drained = state is HandoffState.DRAINING and shared.commit_index == shared.log.last_index
-            return (HandoffEvent.DRAINED,) if drained and shared.peer in replication.commit.required else None
+            return (HandoffEvent.DRAINED,) if drained and shared.peer in mastership.commit.required else None
         if state is HandoffState.CEDING:
             return (HandoffEvent.ROLE_LOST, "IN_DOUBT") if role is not Role.CEDING else None
         return (HandoffEvent.ROLE_LOST, "NOT_MASTER") if role is not Role.REPLICA else None
@@ -282,15 +282,15 @@ class Handoff:
         elif action is Action.CEDE:
             shared.drain(draining=False)
             attempt.final_index, attempt.final_digest = shared.log.last_index, shared.log.digest
-            attempt.epoch = self.replication.claims.epoch_above_all()
-            self.replication.role.become_ceding(attempt.epoch, CededStored(attempt.id))
+            attempt.epoch = self.mastership.claims.epoch_above_all()
+            self.mastership.role.become_ceding(attempt.epoch, CededStored(attempt.id))
         elif action is Action.SEND_ACK:
             shared.send(handoff_ack=attempt.ack())
         elif action is Action.PROBE:
-            self.replication.role.become_probe("a handoff is in doubt: register and peer decide")
+            self.mastership.role.become_probe("a handoff is in doubt: register and peer decide")
         elif action is Action.TAKE:
             self.target.on_commit(attempt.final_index)  # ceded means committed on both
-            self.replication.claims.take_over(attempt.epoch, self.replication.now_ms)
+            self.mastership.claims.take_over(attempt.epoch, self.mastership.now_ms)
         else:
             self._end(action, attempt, reasons)
 
@@ -310,7 +310,7 @@ class Handoff:
 
 
 def barred_here(
-    shared: Shared, replication: Mastership, target: SyncTarget, orders: Orders, known: Iterable[str]
+    shared: Shared, mastership: Mastership, target: SyncTarget, orders: Orders, known: Iterable[str]
 ) -> tuple[str, ...]:
     """What stands in the way at this member, whichever side it is on: all of it, not the first thing found. `known` is
     what the shell has set.
@@ -318,18 +318,18 @@ def barred_here(
     reasons = sorted(known)
     if shared.role is Role.MAINTENANCE:
         reasons.append("MAINTENANCE")
-    if not replication.peer.connected:
+    if not mastership.peer.connected:
         reasons.append("NOT_CONNECTED")
     if shared.serving:
         if (
             shared.link is not Link.PAIRED
-            or shared.peer not in replication.commit.required
-            or replication.commit.publishing
+            or shared.peer not in mastership.commit.required
+            or mastership.commit.publishing
         ):
             reasons.append("NOT_IN_SYNC")
-        elif shared.log.last_index - replication.source.peer_durable > LAG_RECORDS_MAX:
+        elif shared.log.last_index - mastership.source.peer_durable > LAG_RECORDS_MAX:
             reasons.append("LAG")
-        if told_spent(replication.claims.epoch_above_all()):
+        if told_spent(mastership.claims.epoch_above_all()):
             reasons.append("NO_EPOCH")
         return tuple(reasons)
     if shared.role is not Role.REPLICA or not copy_is_whole(shared, target):

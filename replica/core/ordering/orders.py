@@ -64,13 +64,13 @@ class Orders:
     def __init__(
         self,
         shared: Shared,
-        replication: Mastership,
+        mastership: Mastership,
         parts: OrderParts,
         read: Callable[[int], Stored | None],
         volatile_bytes_max: int,
     ) -> None:
         self.shared = shared
-        self.replication = replication
+        self.mastership = mastership
         self.parts = parts
         self.waiting: deque[WaitingAnswer] = deque()
         self.room, self.replying = Room(self), Replying(self, read)
@@ -96,7 +96,7 @@ class Orders:
     @property
     def copies(self) -> int:
         """Members that hold what is committed now."""
-        return self.replication.commit.copies
+        return self.mastership.commit.copies
 
     @property
     def time_ms(self) -> int:
@@ -287,14 +287,14 @@ class Orders:
         handles = self.machine.handle_prefix(op.queue_id)
 
         def answer() -> None:
-            done = enqueue_done(pending, op, log_index, epoch, self.replication.commit.copies, handles=handles)
+            done = enqueue_done(pending, op, log_index, epoch, self.mastership.commit.copies, handles=handles)
             self.reply_enqueued(pending.waiter, done, wanted)
 
         self.when_committed(log_index, answer, self._again(pending))
 
     def _check_means(self, pending: PendingEnqueue, wanted: int, *, all_volatile: bool) -> None:
         """Refuse what cannot be held as it was asked for; nothing of it is ordered yet."""
-        copies = self.replication.commit.copies
+        copies = self.mastership.commit.copies
         if copies < wanted:
             raise Refused(*not_enough(copies, wanted))
         self.check_space(len(pending.batch), all_volatile=all_volatile)
@@ -337,7 +337,7 @@ class Orders:
         handles = self.machine.handle_prefix(queue_id)
 
         def answer() -> None:
-            done = repeated(run, self.replication.commit.copies, queue_id, handles)
+            done = repeated(run, self.mastership.commit.copies, queue_id, handles)
             self.reply_enqueued(pending.waiter, done, wanted)
 
         # Everything ordered so far is waited for, so that answers leave in log order.

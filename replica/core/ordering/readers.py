@@ -72,10 +72,10 @@ class Hold:
         return min(places, default=NOBODY)
 
 
-def late_readers(replication: Mastership, floor: int) -> list[Reader]:
+def late_readers(mastership: Mastership, floor: int) -> list[Reader]:
     """Those for whose sake alone records up to `floor` are kept; none where this member does not order."""
-    machine = replication.shared.machine
-    if machine is None or not replication.shared.serving or replication.shared.draining:
+    machine = mastership.shared.machine
+    if machine is None or not mastership.shared.serving or mastership.shared.draining:
         return []
     return [each for each in all_readers(machine.state) if not each.lost_until and each.place.log_index <= floor]
 

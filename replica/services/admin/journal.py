@@ -181,7 +181,7 @@ class JournalHandlers:
             result = await local(domain)
             if isinstance(result, bytes):
                 return result
-            if here or domain.replication.commit.can_read or result.reason not in _UNHEARD:
+            if here or domain.mastership.commit.can_read or result.reason not in _UNHEARD:
                 await abort(context, result)
         elif here:
             text = f"{self.members.member} is not in step with the master of domain {domain.shared.name}; ask later"
@@ -245,7 +245,7 @@ class JournalHandlers:
         place = await self._place_of(domain, selection, numbers)
         if isinstance(place, Failed):
             return place
-        problem = problem_of(shared, place, is_master=domain.replication.commit.can_read)
+        problem = problem_of(shared, place, is_master=domain.mastership.commit.can_read)
         if problem is not None:
             return problem
         wanted = Wanted(
@@ -352,7 +352,7 @@ class JournalHandlers:
             )
             return refusal(Reason.REASON_OUT_OF_RANGE, text, {**facts, "member": shared.member})
         if index > following:
-            if not domain.replication.commit.can_read:
+            if not domain.mastership.commit.can_read:
                 text = f"{shared.member} has not heard yet of message {index} of queue {name}; repeat the call"
                 return Failed(Reason.REASON_SYNCING, text, facts, SYNCING_RETRY_MS)
             text = f"queue {name} ends before index {following}; {index} was never ordered"
@@ -377,7 +377,7 @@ class JournalHandlers:
             while True:
                 bounds = bounds_of(shared)
                 if place is not None:
-                    problem = problem_of(shared, place, is_master=domain.replication.commit.can_read)
+                    problem = problem_of(shared, place, is_master=domain.mastership.commit.can_read)
                     if problem is not None:
                         return problem
                 try:

@@ -238,7 +238,7 @@ class CompletionHandlers:
         loop, members = asyncio.get_running_loop(), self.members
         while loop.time() < until:
             domain, changed = members.of_queue(queue), members.changed
-            if domain.shared.serving and domain.replication.commit.can_read and not members.is_late():
+            if domain.shared.serving and domain.mastership.commit.can_read and not members.is_late():
                 done = await self._ask(domain, queue, handles, until - loop.time())
                 if isinstance(done, ProgressDone):
                     return all_statuses(members, domain, done)

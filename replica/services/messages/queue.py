@@ -278,7 +278,7 @@ class QueueHandlers:
                 return await self._dequeued(domain, request, waiter.future.result())
             if consumer.attached:
                 domain.consumers.detach(consumer)
-                if not domain.replication.commit.can_read or self.members.is_late():
+                if not domain.mastership.commit.can_read or self.members.is_late():
                     # That there is nothing is an answer too: whoever may have been replaced does not give it.
                     return Moved("the mastership moved, or may have; repeat the call")
                 return DequeueResponse(header=header_of(self.members, domain)).SerializeToString()

@@ -94,7 +94,7 @@ class DivergenceHandlers:
         if asked.keep == shared.member:
             return (await self._keep_own(domain, asked.reason, context)).SerializeToString()
         last = shared.log.last_index
-        why_not = domain.replication.copy_orders.give_up_history(asked.reason)
+        why_not = domain.mastership.copy_orders.give_up_history(asked.reason)
         if why_not:
             await abort(context, refusal(Reason.REASON_INVALID_STATE, why_not))
         await self._done(domain)
@@ -110,12 +110,12 @@ class DivergenceHandlers:
         if shared.role is not Role.DIVERGED:
             text = f"{shared.member} is {shared.role.name} in {shared.name}: there is nothing to resolve"
             await abort(context, refusal(Reason.REASON_INVALID_STATE, text))
-        if domain.replication.peer.hello is None:
+        if domain.mastership.peer.hello is None:
             # An operator who means it says so with the loss that it costs: a peer out of sight may be serving.
             text = f"{shared.peer} is not connected: connect it, or use `tandemq pair failover --force`"
             await abort(context, refusal(Reason.REASON_INVALID_STATE, text))
         await self._peer_steps_down(domain)
-        why_not = domain.replication.force(f"two histories, this one is kept: {reason}")
+        why_not = domain.mastership.force(f"two histories, this one is kept: {reason}")
         if why_not:
             text = f"{why_not}; resolve at {shared.peer} first, with the same keep"
             await abort(context, refusal(Reason.REASON_INVALID_STATE, text))
@@ -127,7 +127,7 @@ class DivergenceHandlers:
         """It may just have given way: its HELLO is on its way then."""
         deadline = asyncio.get_running_loop().time() + STEP_DOWN_S
         while asyncio.get_running_loop().time() < deadline:
-            hello = domain.replication.peer.hello
+            hello = domain.mastership.peer.hello
             if hello is None or hello.role not in (Role.MASTER.value, Role.MASTER_SUSPENDED.value):
                 return
             await asyncio.sleep(0.02)
@@ -137,10 +137,10 @@ class DivergenceHandlers:
         asked = await parse(pb.ResyncRequest, request, context)
         domain = await self._domain(asked.domain, context)
         shared = domain.shared
-        if asked.full and domain.replication.copy_orders.takes_everything():
+        if asked.full and domain.mastership.copy_orders.takes_everything():
             text = f"{shared.member} takes everything from {shared.peer} already; what is under way goes on"
             return pb.ResyncResponse(done=True, text=text).SerializeToString()
-        why_not = domain.replication.copy_orders.resync(asked.reason or "no reason given", full=asked.full)
+        why_not = domain.mastership.copy_orders.resync(asked.reason or "no reason given", full=asked.full)
         if why_not:
             await abort(context, refusal(Reason.REASON_INVALID_STATE, why_not))
         stays, fills = shared.role is Role.REPLICA, domain.target.fills  # its master may answer during the next line
@@ -150,7 +150,7 @@ class DivergenceHandlers:
                 await abort(context, refusal(Reason.REASON_INVALID_STATE, why_not))
             text = f"{shared.peer} goes on alone, and {shared.member} takes everything from it; nobody waits for that"
             return pb.ResyncResponse(done=True, text=text).SerializeToString()
-        connected = domain.replication.peer.connected
+        connected = domain.mastership.peer.connected
         self.reconnect("an operator asked for a new transfer")
         text = f"{shared.member} takes the state of {shared.peer} anew"
         text += "" if connected else "; it begins when they are connected"
@@ -172,7 +172,7 @@ class DivergenceHandlers:
             if look % LOOKS_A_CALL == 0:
                 domain.say_hello()
                 self.members.node.dispatch(domain)
-        domain.replication.copy_orders.forget_resync()
+        domain.mastership.copy_orders.forget_resync()
         self.members.node.dispatch(domain)
         return (
             f"{shared.peer} has not gone on alone within {LOOKS * LOOK_S:g} s, and everybody would wait for the "
@@ -203,7 +203,7 @@ class DivergenceHandlers:
         refused = []
         for domain in domains:
             reason = asked.reason or "no reason given"
-            why_not = domain.replication.copy_orders.outdate(reason, by_member=asked.by_member[:80], epoch=asked.epoch)
+            why_not = domain.mastership.copy_orders.outdate(reason, by_member=asked.by_member[:80], epoch=asked.epoch)
             log.warning(
                 "domain %s: outdate by %r: %s",
                 domain.shared.name,

@@ -164,7 +164,7 @@ class OrderHandlers:
             answer.text = f"nothing was done: the loss after {asked.accept_loss_after} was accepted, but {gap}"
         elif self.operator.maintenance:
             answer.text = f"nothing was done: {me} is in maintenance; `tandemq pair maintenance off` first"
-        elif why := domain.replication.force(asked.reason):
+        elif why := domain.mastership.force(asked.reason):
             answer.text = f"nothing was done: {why}"
         else:
             self.members.node.dispatch(domain)
@@ -219,7 +219,7 @@ class OrderHandlers:
         changed = judge.paused is not asked.paused
         await judge.pause(paused=asked.paused)
         for domain in self.members.node.paired():
-            domain.replication.on_tick(monotonic_ms())  # an answer that waited counts from now on
+            domain.mastership.on_tick(monotonic_ms())  # an answer that waited counts from now on
             self.members.node.dispatch(domain)
         state = "paused" if asked.paused else "on"
         outcome = f"automatic changes of role are {state}" + ("" if changed else ", as before")
@@ -263,7 +263,7 @@ def _gap(member: str, peer: str, last_index: int, peer_index: int) -> str:
 
 
 def _alone(domain: Domain) -> bool:
-    return domain.shared.serving and domain.shared.peer not in domain.replication.commit.required
+    return domain.shared.serving and domain.shared.peer not in domain.mastership.commit.required
 
 
 async def _until(condition: Callable[[], bool], wait_s: float = WAIT_S) -> bool:

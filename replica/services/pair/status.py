@@ -125,7 +125,7 @@ class StatusHandlers:
             peer_backlog_bytes=behind.log_bytes,
             if_peer_dies=if_peer_dies(view),
             advice=advice(view),
-            unrecorded=domain.replication.role.unrecorded,
+            unrecorded=domain.mastership.role.unrecorded,
             handoff="" if domain.handoff.state.is_steady else domain.handoff.state.name,
             solo_since=shared.state.solo_since,
             peer_durable_index=self.operator.peer_index(domain),
@@ -150,9 +150,9 @@ class StatusHandlers:
     @staticmethod
     def _in_sync_set(domain: Domain) -> list[str]:
         """What this member knows: the set that it requires as master, else what it last read in the register."""
-        register = domain.replication.view.register
+        register = domain.mastership.view.register
         known = register.eligible_set if register is not None else domain.shared.state.in_sync_set
-        return sorted(domain.replication.commit.required or known)
+        return sorted(domain.mastership.commit.required or known)
 
     def _state_digest(self, domain: Domain) -> str:
         """In hex; computed once for each applied index, and left out while it would take too long."""

@@ -81,9 +81,9 @@ async def test_what_happens_is_counted_on_from_there(tmp_path: Path) -> None:
     judge.runners[False].calls["NO_ANSWER"] += 2
     judge.runners[False].calls[Verdict.WAIT.name] += 1
     [domain, _] = operator.members.by_name.values()
-    verdicts = domain.replication.verdicts
+    verdicts = domain.mastership.verdicts
     answer = Answer("", verdicts.generation, None, "the command ended with 1")
-    domain.replication.view.readable = True
+    domain.mastership.view.readable = True
     ruling = verdicts.take(answer, verdicts.kind, 0)
     verdicts.report(ruling, None)
     [note] = [effect for effect in domain.shared.take() if type(effect).__name__ == "Note"]

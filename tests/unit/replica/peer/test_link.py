@@ -71,7 +71,7 @@ def node_that(alone: Callable[[], bool] = lambda: False) -> Any:
         def goes_alone(self) -> bool:
             return alone()
 
-    return SimpleNamespace(paired=lambda: [SimpleNamespace(replication=SimpleNamespace(claims=Claims()))])
+    return SimpleNamespace(paired=lambda: [SimpleNamespace(mastership=SimpleNamespace(claims=Claims()))])
 
 
 def link_of(

@@ -164,20 +164,20 @@ def test_a_copy_that_was_taken_away_counts_once_everything_is_there_again() -> N
     pair = filled()
     hurt(pair.a, 2)
     assert _asked(pair, DataMark.IN_SYNC) == [CheckTransfer]
-    source, replication = pair.a.core.source, pair.a.core.replication
-    assert replication.commit.required == {"a", "b"}
-    assert replication.commit.copies == 2, "it is looked at first"
+    source, mastership = pair.a.core.source, pair.a.core.mastership
+    assert mastership.commit.required == {"a", "b"}
+    assert mastership.commit.copies == 2, "it is looked at first"
     source.on_checked(source.sync_id)
-    assert replication.commit.copies == 1
+    assert mastership.commit.copies == 1
     source.on_op_ack(OpAck(durable_index=source.target - 1))
     source.stop()
-    assert replication.commit.copies == 1, "nobody has given it back"
+    assert mastership.commit.copies == 1, "nobody has given it back"
     hello = pair.b.core.hello()
     hello.data_state = DataMark.SYNCING.value  # type: ignore[assignment]  # the enums share their numbers
     source.begin(hello)
-    assert (source.phase, replication.commit.copies) == (Phase.FULL, 1)
+    assert (source.phase, mastership.commit.copies) == (Phase.FULL, 1)
     source.on_op_ack(OpAck(durable_index=source.target))
-    assert replication.commit.copies == 2
+    assert mastership.commit.copies == 2
 
 
 def test_an_epoch_that_is_recorded_later_knows_that_the_peers_copy_was_taken_away() -> None:
@@ -185,14 +185,14 @@ def test_an_epoch_that_is_recorded_later_knows_that_the_peers_copy_was_taken_awa
     pair = filled()
     hurt(pair.a, 2)
     assert _asked(pair, DataMark.IN_SYNC) == [CheckTransfer]
-    source, replication = pair.a.core.source, pair.a.core.replication
+    source, mastership = pair.a.core.source, pair.a.core.mastership
     source.on_checked(source.sync_id)
     source.stop()
-    replication.claims.begin_unrecorded(frozenset({"a", "b"}), "it serves, and is recorded")
+    mastership.claims.begin_unrecorded(frozenset({"a", "b"}), "it serves, and is recorded")
     assert not source.peer_is_good
-    replication.claims.begin_unrecorded(frozenset({"a", "b"}), "it does not serve: both were found to be good")
+    mastership.claims.begin_unrecorded(frozenset({"a", "b"}), "it does not serve: both were found to be good")
     assert source.peer_is_good
-    replication.claims.begin_unrecorded(frozenset({"a"}), "alone")
+    mastership.claims.begin_unrecorded(frozenset({"a"}), "alone")
     assert not source.peer_is_good
 
 
@@ -223,7 +223,7 @@ def test_an_older_copy_counts_once_it_has_everything(mark: DataMark, copies: int
     hello = pair.b.core.hello()
     hello.data_state = mark.value  # type: ignore[assignment]  # the enums share their numbers
     pair.a.core.source.begin(hello)
-    assert pair.a.core.replication.commit.copies == copies
+    assert pair.a.core.mastership.commit.copies == copies
 
 
 def test_questions_go_to_the_master_meanwhile() -> None:

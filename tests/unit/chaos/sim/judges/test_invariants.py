@@ -117,7 +117,7 @@ def test_a_master_that_lacks_what_a_later_epoch_has_acknowledged(world: World) -
     world.memory.invariants._serving.clear()
     effects_at(world, member.name)
     assert rules(world) == []
-    member.domain.replication.commit.required = frozenset({member.name})
+    member.domain.mastership.commit.required = frozenset({member.name})
     world.memory.invariants._serving.clear()
     effects_at(world, member.name)
     assert rules(world) == ["everything acknowledged is served"]

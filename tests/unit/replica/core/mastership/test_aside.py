@@ -16,7 +16,7 @@ from tests.unit.replica.core.delivery.test_damage import filled, hurt, slices_of
 
 def ordered(pair: Pair) -> None:
     """An operator has b take everything anew."""
-    assert pair.b.core.replication.copy_orders.resync("test", full=True) == ""
+    assert pair.b.core.mastership.copy_orders.resync("test", full=True) == ""
     pair.b.dispatch(pair.b.core)
 
 
@@ -58,14 +58,14 @@ def test_a_replica_that_takes_everything_already_is_left_to_it() -> None:
     pair.settle(100)
     ordered(pair)
     for _ in range(10_000):
-        if pair.b.core.replication.copy_orders.takes_everything():
+        if pair.b.core.mastership.copy_orders.takes_everything():
             break
         turn(pair)
     else:
         raise AssertionError("no transfer")
     while pair.b.shared.state.data is not DataMark.IN_SYNC:
-        if pair.b.core.replication.copy_orders.takes_everything():
-            assert pair.b.core.replication.copy_orders.resync("again", full=True) == ""
+        if pair.b.core.mastership.copy_orders.takes_everything():
+            assert pair.b.core.mastership.copy_orders.resync("again", full=True) == ""
             assert pair.b.role in (Role.REPLICA, Role.PROBE)
         turn(pair)
     pair.settle(500)
@@ -91,14 +91,14 @@ def test_a_copy_that_is_damaged_is_left_out_before_it_is_replaced() -> None:
     """As when `pair verify` finds it, and the register could not be changed just then."""
     pair = filled()
     pair.settle(100)
-    pair.b.core.replication.copy_orders.mark_damaged("it differs")
+    pair.b.core.mastership.copy_orders.mark_damaged("it differs")
     pair.b.dispatch(pair.b.core)
     pair.b.commit()
     pair.disconnect()
     pair.connect()
     while pair.b.shared.state.data is not DataMark.SYNCING:
         turn(pair)
-    assert pair.a.core.replication.commit.required == {"a"}
+    assert pair.a.core.mastership.commit.required == {"a"}
     assert pair.register.in_sync_set == {"a"}
     pair.settle(500)
     assert pair.is_paired
@@ -126,7 +126,7 @@ def test_nothing_is_left_out_in_the_middle_of_a_handoff() -> None:
     pair.a.shared.draining = True
     ordered(pair)
     pair.settle(100)
-    assert pair.a.core.replication.commit.required == {"a", "b"}
+    assert pair.a.core.mastership.commit.required == {"a", "b"}
     assert pair.is_paired
     pair.a.shared.draining = False
     pair.b.core.say_hello()
@@ -138,11 +138,11 @@ def test_nothing_is_left_out_in_the_middle_of_a_handoff() -> None:
 def test_a_master_that_does_not_leave_it_out_keeps_it_in_step() -> None:
     pair = filled()
     pair.settle(100)
-    pair.a.core.replication.view.readable = False
-    pair.a.core.replication.view.reading = True  # an answer that does not come
+    pair.a.core.mastership.view.readable = False
+    pair.a.core.mastership.view.reading = True  # an answer that does not come
     ordered(pair)
     pair.settle(100)
-    pair.b.core.replication.copy_orders.forget_resync()
+    pair.b.core.mastership.copy_orders.forget_resync()
     pair.b.dispatch(pair.b.core)
     pair.settle(100)
     assert pair.is_paired
@@ -154,17 +154,17 @@ def test_a_copy_that_is_no_good_may_always_be_replaced(mark: DataMark) -> None:
     pair = filled()
     pair.settle(100)
     pair.disconnect()
-    pair.b.core.replication.view.readable = False
-    assert "cannot be asked" in pair.b.core.replication.copy_orders.resync("test", full=True)
+    pair.b.core.mastership.view.readable = False
+    assert "cannot be asked" in pair.b.core.mastership.copy_orders.resync("test", full=True)
     pair.b.shared.mark(mark)
-    assert pair.b.core.replication.copy_orders.resync("test", full=True) == ""
+    assert pair.b.core.mastership.copy_orders.resync("test", full=True) == ""
 
 
 def test_a_pair_that_keeps_the_register_itself_is_told_another_way() -> None:
     pair = filled()
     pair.settle(100)
     pair.b.shared.told_register = b"its own"
-    assert "this pair has no authority" in pair.b.core.replication.copy_orders.resync("test", full=True)
+    assert "this pair has no authority" in pair.b.core.mastership.copy_orders.resync("test", full=True)
     assert pair.b.role is Role.REPLICA
     assert not pair.b.shared.wants_full
 
@@ -197,7 +197,7 @@ def filled_without_the_register() -> Pair:
     pair.crash(pair.b)
     pair.b.store = MemoryStore(member="b", instance=b"new".ljust(16))
     pair.witness_away = True
-    pair.a.core.replication.view.readable = False
+    pair.a.core.mastership.view.readable = False
     pair.b.start()
     pair.connect()
     while not pair.a.core.source.filling:
@@ -211,7 +211,7 @@ def filled_without_the_register() -> Pair:
     while not pair.b.core.target.active:
         pair.a.pump()
         pair.deliver(pair.a)
-    assert pair.a.core.replication.commit.required == {"a", "b"}
+    assert pair.a.core.mastership.commit.required == {"a", "b"}
     return pair
 
 
@@ -219,7 +219,7 @@ def goes_alone(pair: Pair) -> None:
     """The register answers again, and not a frame moves until a has left b out."""
     pair.witness_away = False
     pair.tick(1100)
-    while pair.a.core.replication.commit.required != {"a"}:
+    while pair.a.core.mastership.commit.required != {"a"}:
         for call in list(pair.calls):
             pair.answer(call)
         pair.a.commit()
@@ -235,7 +235,7 @@ def test_a_member_of_an_older_version_is_sent_everything_once_more(monkeypatch: 
         return hello
 
     monkeypatch.setattr(pair.b.core, "hello", older)
-    monkeypatch.setattr(pair.b.core.replication.following, "stays", lambda _hello: False)
+    monkeypatch.setattr(pair.b.core.mastership.following, "stays", lambda _hello: False)
     pair.b.core.say_hello()
     pair.b.dispatch(pair.b.core)
     pair.b.pump()

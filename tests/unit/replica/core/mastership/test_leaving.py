@@ -22,8 +22,8 @@ async def test_who_may_serve_in_a_moment_is_not_taken_out(tmp_path: Path, role: 
     domain = operator.members.by_name["d8"]
     domain.shared.role = role
     if claiming:
-        domain.replication.view.register = Register()
-        domain.replication.claims.begin(frozenset({"a"}), "the peer is lost")
+        domain.mastership.view.register = Register()
+        domain.mastership.claims.begin(frozenset({"a"}), "the peer is lost")
     assert not domain.shared.serving
     async with asyncio.timeout(10):  # taken out, it would wait for a write that nobody makes here
         why = await operator.begin_maintenance("new memory")

@@ -35,7 +35,7 @@ ACROSS_PROBE = {Role.MAINTENANCE}
 
 def at_role(role: Role) -> Mastership:
     """A member of a pair in that role, as far as the moves from it can tell."""
-    mastership = Pair().start().a.core.replication
+    mastership = Pair().start().a.core.mastership
     mastership.shared.serving = role in (Role.MASTER, Role.MASTER_SUSPENDED)
     mastership.shared.role = role
     return mastership
@@ -69,7 +69,7 @@ def test_a_move_is_made_when_the_table_has_it(role: Role, to: Role) -> None:
 @pytest.mark.parametrize("to", [Role.PROBE, Role.CEDING, Role.MAINTENANCE, Role.DIVERGED], ids=lambda role: role.name)
 def test_what_a_mastership_held_ends_with_it(to: Role) -> None:
     pair = Pair().start()
-    mastership = pair.a.core.replication
+    mastership = pair.a.core.mastership
     shared, role, commit, peer = mastership.shared, mastership.role, mastership.commit, mastership.peer
     assert (shared.role, shared.serving, commit.required) == (Role.MASTER, True, {"a", "b"})
     commit.publishing = peer.sync_when_read = role.unrecorded = role.forced = True

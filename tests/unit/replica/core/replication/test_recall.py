@@ -120,7 +120,7 @@ def test_a_question_that_its_connection_took_with_it_is_asked_again() -> None:
     silence(master.peer, lambda frame: frame.WhichOneof("frame") == "fetch_body")
     restart(pair, master)
     pair.settle(100)
-    assert master.core.replication.recall.asked
+    assert master.core.mastership.recall.asked
     pair.disconnect()
     master.peer.take_frame = hear  # type: ignore[method-assign]
     pair.connect()
@@ -136,7 +136,7 @@ def test_an_answer_that_comes_twice_or_unasked_is_not_counted() -> None:
     index, body = next(iter(bodies.items()))
     again = [VolatileBody(index=index, body=body, held=True), VolatileBody(index=1, held=True)]
     for member in (master, master.peer):
-        member.core.replication.recall.asked.add(1)  # as if it had become master or replica meanwhile
+        member.core.mastership.recall.asked.add(1)  # as if it had become master or replica meanwhile
         member.take_frame(PeerFrame(domain=7, epoch=1, volatile_bodies=VolatileBodies(bodies=again)))
         assert member.shared.volatile_bodies == bodies
         assert member.shared.volatile_bytes == len(body)

@@ -154,7 +154,7 @@ class Refused:
 
     @property
     def may_claim(self) -> bool:
-        return self.node.domains[7].replication.claims.may_claim
+        return self.node.domains[7].mastership.claims.may_claim
 
 
 @pytest.mark.parametrize(("seen", "number"), [(0, 5), (4, 5), (5, 6), (9, 10)])

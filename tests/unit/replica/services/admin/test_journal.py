@@ -231,7 +231,7 @@ def test_a_master_that_does_not_know_yet_what_was_committed_refuses_no_place() -
             pair.b.lost(refused=True)
             while not pair.b.serving:
                 assert pair.one()
-            assert not pair.b.core.replication.commit.can_read
+            assert not pair.b.core.mastership.commit.can_read
         for _ in range(3):
             await asyncio.sleep(0)
         pair.settle(200)
