@@ -11,6 +11,7 @@ from failover.register import RegisterState
 from replica.core.mastership.verdicts import Policy
 from tests.support.clients import Producer, check_contents, create
 from tests.support.pair import Member, Pair
+from tests.support.stories import ends_well
 
 ASKS = Policy(by_authority=False)
 ALONE = Policy(has_authority=False, by_authority=False, safety=SafetyClass.B)
@@ -126,6 +127,30 @@ def test_failed_instance_ends_the_process_and_its_outputs() -> None:
     op = x.send(pair.a)
     pair.settle(2_000)
     assert op.done is None
+
+
+@pytest.mark.requirement("R129")
+@pytest.mark.parametrize("step", ["claim", "commit"])
+def test_an_answer_of_the_register_that_comes_late_makes_no_master_of_a_failed_instance(step: str) -> None:
+    """Its claim is under way as it is told that it is the one with the fault. It does not serve as it ends, nor can it
+    be forced; started again it finds what it claimed in the register, and takes part.
+    """
+    pair, x = paired(ASKS)
+    pair.disconnect()
+    pair.a.lost()
+    pair.quiesce()
+    pair.a.verdict(Verdict.CONTINUE_AS_MASTER)
+    pair.quiesce(keep=(step,))
+    call = pair.call(pair.a, step)
+    pair.a.verdict(Verdict.FAILED_INSTANCE)
+    assert (pair.a.role, pair.a.core.mastership.role.claim) == (Role.FAILED, None)
+    pair.answer(call)
+    pair.settle(2_000)
+    assert (pair.a.role, pair.a.serving) == (Role.FAILED, False)
+    assert "start it again" in pair.a.core.mastership.force("test")
+    pair.crash(pair.a)
+    pair.a.start()
+    ends_well(pair, x)
 
 
 def test_peer_alive_lets_a_master_go_on_only_with_proof() -> None:

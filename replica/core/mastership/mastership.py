@@ -244,6 +244,8 @@ class Mastership:
         shared, claims = self.shared, self.claims
         if shared.serving:
             return f"{shared.member} is master of {shared.name} already"
+        if shared.role is Role.FAILED:
+            return f"{shared.member} has FAILED in {shared.name}, and its process ends: start it again"
         if shared.state.data in (DataMark.EMPTY, DataMark.SYNCING, DataMark.DAMAGED) or shared.machine is None:
             return f"the copy here is {shared.state.data.name}: there is nothing whole to go on with"
         if self.peer.is_master:

@@ -124,8 +124,11 @@ class MemberRole:
         self._move(Role.DIVERGED, self.shared.state.diverged)
 
     def become_failed(self, why: str) -> None:
-        """This process ends; a restart begins at PROBE."""
+        """This process ends; a restart begins at PROBE. A claim under way is given up: were its answer still heard, the
+        member would serve as it ends. If it landed, the restart reads it.
+        """
         self._stop_serving()
+        self.claim = None
         self._move(Role.FAILED, why)
         self.shared.outbox.add(Fail(f"domain {self.shared.name}: {why}"))
 
