@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import NamedTuple
 
 from google.protobuf.message import DecodeError
 
 from failover.authority import CasDone, CasOutcome, CasRefused, CasUnknown
-from failover.register import Register, RegisterState, check_form, check_set
+from failover.register import Register, check_force, check_form, check_set, forced
 from failover.wire import BadRegisterError, from_message, to_message
 from tandemq.witness.v1 import witness_service_pb2 as pb
 
@@ -78,11 +79,11 @@ class LocalAuthority:
     async def force(self, domain: str, expected_version: int, epoch: int, holder: str, reason: str) -> CasOutcome:
         """See Authority."""
         current = self.now(domain)
-        if current.version != expected_version or epoch <= current.epoch or not reason:
-            return CasRefused(current, f"it is at version {current.version}, epoch {current.epoch}")
-        alone = frozenset({holder})
-        nonce = f"{self.member}/forced/{epoch}".encode()
-        desired = Register(current.version + 1, epoch, holder, alone, alone, RegisterState.CLAIMED, nonce)
+        if (why := check_force(current, expected_version, epoch, holder, reason, frozenset())) is not None:
+            return CasRefused(current, why)
+        # Without a random source, and as short as a nonce has to be, whatever the member is called.
+        nonce = sha256(f"{self.member}/forced/{epoch}".encode()).digest()
+        desired = forced(current, epoch=epoch, holder=holder, nonce=nonce)
         await self._keep(domain, desired)
         return CasDone(desired)
 
@@ -103,10 +104,12 @@ class LocalAuthority:
             return None
         return self._keep(domain, register)
 
-    async def _keep(self, domain: str, register: Register) -> None:
-        kept = self.kept
+    def _keep(self, domain: str, register: Register) -> Awaitable[None]:
         self._registers[domain] = register
-        data = to_message(register).SerializeToString()
+        return self._store(domain, to_message(register).SerializeToString())
+
+    async def _store(self, domain: str, data: bytes) -> None:
+        kept = self.kept
         await kept.write(_key(domain), data)
         kept.on_change(domain, data)
         self._changed.set()

@@ -10,26 +10,32 @@ from pathlib import Path
 import pytest
 
 from failover.authority import CasDone, CasRefused, CasUnknown, MemoryAuthority, Unreachable
-from failover.register import Register, add_member, claim
+from failover.register import Register, add_member, claim, commit
+from failover.wire import BadRegisterError, to_message
 from tests.support.authorities import (
+    APART,
     WAIT_S,
     A,
     B,
+    LocalCopy,
     World,
     done,
-    etcd_world,
     formed,
-    memory_world,
+    local_world,
+    met,
+    name_of,
     read_until,
-    simulated_world,
-    witness_world,
 )
 
 
-@pytest.fixture(
-    params=[memory_world, simulated_world, witness_world, etcd_world], ids=["memory", "simulated", "witness", "etcd"]
-)
+@pytest.fixture(params=[*APART, local_world], ids=name_of)
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    async for each in request.param(tmp_path):
+        yield each
+
+
+@pytest.fixture(params=APART, ids=name_of)
+async def apart(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
     async for each in request.param(tmp_path):
         yield each
 
@@ -71,18 +77,18 @@ async def test_the_whole_record_is_compared(world: World) -> None:
     assert await world.a.get("main") == committed
 
 
-async def test_of_two_claims_on_one_record_one_is_done(world: World) -> None:
-    committed = await formed(world.a)
-    both = await done(world.a, committed, add_member(committed, member_added=B, nonce=b"3"))
+async def test_of_two_claims_on_one_record_one_is_done(apart: World) -> None:
+    committed = await formed(apart.a)
+    both = await done(apart.a, committed, add_member(committed, member_added=B, nonce=b"3"))
     claims = {
         name: claim(both, member=name, epoch=2, members=frozenset({name}), nonce=name.encode()) for name in (A, B)
     }
     outcomes = await asyncio.gather(
-        world.a.compare_and_set("main", both, claims[A]), world.b.compare_and_set("main", both, claims[B])
+        apart.a.compare_and_set("main", both, claims[A]), apart.b.compare_and_set("main", both, claims[B])
     )
     (winner,) = [outcome for outcome in outcomes if isinstance(outcome, CasDone)]
     (loser,) = [outcome for outcome in outcomes if isinstance(outcome, CasRefused)]
-    assert loser.register == winner.register == await world.a.get("main")
+    assert loser.register == winner.register == await apart.a.get("main")
 
 
 async def test_repeating_the_set_that_is_in_force_is_done(world: World) -> None:
@@ -94,16 +100,16 @@ async def test_repeating_the_set_that_is_in_force_is_done(world: World) -> None:
     assert await world.a.get("main") == desired
 
 
-async def test_an_authority_that_is_away_gives_unreachable_and_unknown_and_comes_back(world: World) -> None:
-    committed = await formed(world.a)
-    await world.cut()
-    assert isinstance(await read_until(world.a, Unreachable), Unreachable)
+async def test_an_authority_that_is_away_gives_unreachable_and_unknown_and_comes_back(apart: World) -> None:
+    committed = await formed(apart.a)
+    await apart.cut()
+    assert isinstance(await read_until(apart.a, Unreachable), Unreachable)
     desired = add_member(committed, member_added=B, nonce=b"3")
-    assert isinstance(await world.a.compare_and_set("main", committed, desired), CasUnknown)
-    assert not world.a.connected
-    await world.heal()
-    assert await read_until(world.a, Register) == committed
-    assert world.a.connected
+    assert isinstance(await apart.a.compare_and_set("main", committed, desired), CasUnknown)
+    assert not apart.a.connected
+    await apart.heal()
+    assert await read_until(apart.a, Register) == committed
+    assert apart.a.connected
 
 
 async def test_a_malformed_set_is_unknown_and_changes_nothing(world: World) -> None:
@@ -112,21 +118,34 @@ async def test_a_malformed_set_is_unknown_and_changes_nothing(world: World) -> N
     assert await world.a.get("main") == Register()
 
 
-async def test_a_watch_tells_the_register_now_its_changes_and_again_after_an_outage(world: World) -> None:
+async def test_a_watch_tells_the_register_now_and_its_changes(world: World) -> None:
     watch = world.b.watch("main")
     async with asyncio.timeout(WAIT_S):
         assert await anext(watch) == Register()
+        waiting = asyncio.ensure_future(anext(watch))
+        await asyncio.sleep(0)
+        assert not waiting.done(), "nothing has changed"
         committed = await formed(world.a)
+        while await waiting != committed:
+            waiting = asyncio.ensure_future(anext(watch))
+    await watch.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_watch_tells_the_register_again_after_an_outage(apart: World) -> None:
+    watch = apart.b.watch("main")
+    async with asyncio.timeout(WAIT_S):
+        assert await anext(watch) == Register()
+        committed = await formed(apart.a)
         while await anext(watch) != committed:
             pass
         waiting = asyncio.ensure_future(anext(watch))
         await asyncio.sleep(0)
-        await world.cut()
-        await world.heal()
+        await apart.cut()
+        await apart.heal()
         assert await waiting == committed  # told again although nothing changed (P7 reads at each reconnection)
         desired = add_member(committed, member_added=B, nonce=b"3")
-        await read_until(world.a, Register)
-        await done(world.a, committed, desired)
+        await read_until(apart.a, Register)
+        await done(apart.a, committed, desired)
         while await anext(watch) != desired:
             pass
     await watch.aclose()  # type: ignore[attr-defined]
@@ -162,3 +181,71 @@ async def test_memory_refuses_once() -> None:
     first = claim(Register(), member=A, epoch=1, members=frozenset({A}), nonce=b"1")
     assert await authority.compare_and_set("main", Register(), first) == CasRefused(Register(), "because")
     await done(authority, Register(), first)
+
+
+# ---- copies at the members themselves
+
+
+async def test_a_copy_is_read_again_after_a_restart() -> None:
+    copy = LocalCopy(A)
+    committed = await formed(copy.authority)
+    assert await copy.restarted().get("main") == committed
+    assert copy.authority.as_bytes("main") == copy.disk["register/main"]
+    assert await copy.authority.get("other") == Register()
+
+
+async def test_members_that_meet_take_over_the_copy_that_is_further() -> None:
+    """At once, though it may not be durable yet: what is asked next must not be answered by the older one."""
+    a, b = LocalCopy(A), LocalCopy(B)
+    committed = await formed(a.authority)
+    data, writing = a.authority.as_bytes("main"), b.authority.adopt("main", a.authority.as_bytes("main"))
+    assert writing is not None
+    assert (b.authority.now("main"), b.disk) == (committed, {})
+    await writing
+    assert b.disk == {"register/main": data}
+    assert b.authority.adopt("main", data) is None, "it is here already"
+    first = claim(committed, member=A, epoch=2, members=frozenset({A}), nonce=b"3")
+    await done(a.authority, committed, first)
+    assert a.authority.adopt("main", data) is None, "the peer's is behind"
+    assert a.authority.now("main") == first
+    met(a, b)
+    assert await b.authority.get("main") == first
+
+
+async def test_of_two_lone_claims_each_stands_at_its_own_member_until_one_is_further() -> None:
+    """Nothing here makes a lone claim safe: both members are told that it is done. One number that both have taken is
+    for the core to notice (decision 0005), so neither copy is put in the place of the other.
+    """
+    a, b = LocalCopy(A), LocalCopy(B)
+    met(a, b)
+    committed = await formed(a.authority)
+    both = await done(a.authority, committed, add_member(committed, member_added=B, nonce=b"3"))
+    a.peer = b.peer = None
+    own = {
+        copy: await done(
+            copy.authority, both, claim(both, member=name, epoch=2, members=frozenset({name}), nonce=name.encode())
+        )
+        for name, copy in ((A, a), (B, b))
+    }
+    met(a, b)
+    assert (a.authority.now("main"), b.authority.now("main")) == (own[a], own[b])
+    a.peer = b.peer = None
+    further = await done(b.authority, own[b], commit(own[b], nonce=b"4"))
+    met(a, b)
+    assert (a.authority.now("main"), b.authority.now("main")) == (further, further)
+
+
+@pytest.mark.parametrize("offered", [b"\xff", to_message(Register(version=1, nonce=b"x" * 65)).SerializeToString()])
+async def test_a_copy_that_is_no_register_is_not_taken_over(offered: bytes) -> None:
+    copy = LocalCopy(A)
+    committed = await formed(copy.authority)
+    with pytest.raises(BadRegisterError):
+        copy.authority.adopt("main", offered)
+    assert copy.authority.now("main") == committed
+
+
+async def test_a_record_that_was_forced_at_one_member_is_taken_over_whatever_that_is_called() -> None:
+    a, b = LocalCopy("a" * 64), LocalCopy(B)
+    met(a, b)
+    forced = await a.authority.force("main", 0, 5, "a" * 64, "the other one is lost")
+    assert forced == CasDone(await b.authority.get("main"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from pathlib import Path
 from chaos.sim.kernel.register import Route, SimAuthority, SimRegister
 from failover.authority import Authority, CasDone, MemoryAuthority, MemoryRegisters, Unreachable, WitnessAuthority
 from failover.etcd import EtcdAuthority
+from failover.local_authority import Kept, LocalAuthority
 from failover.register import Register, claim, commit
 from failover.witness import WitnessServer
 from tests.support.etcd import EtcdServer
@@ -27,6 +29,48 @@ class World:
     b: Authority
     cut: Callable[[], Awaitable[None]]
     heal: Callable[[], Awaitable[None]]
+
+
+class LocalCopy:
+    """A member's own copy of the registers, and what it tells its peer of each change while they are connected."""
+
+    def __init__(self, member: str) -> None:
+        self.authority = LocalAuthority(member)
+        self.disk: dict[str, bytes] = {}
+        self.peer: LocalCopy | None = None
+        self.authority.attach(Kept(self.disk.get, self._write, self._on_change))
+
+    async def _write(self, key: str, data: bytes) -> None:
+        self.disk[key] = data
+
+    def _on_change(self, domain: str, data: bytes) -> None:
+        if self.peer is not None and (adopting := self.peer.authority.adopt(domain, data)) is not None:
+            with contextlib.suppress(StopIteration):
+                adopting.__await__().send(None)  # a write to a dict is durable at once
+
+    def restarted(self) -> LocalAuthority:
+        """The same disk, another process."""
+        self.authority = LocalAuthority(self.authority.member)
+        self.authority.attach(Kept(self.disk.get, self._write, self._on_change))
+        return self.authority
+
+
+def met(a: LocalCopy, b: LocalCopy) -> None:
+    """They are connected, and tell each other what they have."""
+    a.peer, b.peer = b, a
+    for each in (a, b):
+        each._on_change("main", each.authority.as_bytes("main"))
+
+
+async def local_world(_folder: Path) -> AsyncIterator[World]:
+    """Two members that are connected, each with a copy of its own; nobody takes that away."""
+    a, b = LocalCopy(A), LocalCopy(B)
+    met(a, b)
+
+    async def nothing() -> None:
+        """There is nobody else."""
+
+    yield World(a.authority, b.authority, nothing, nothing)
 
 
 async def memory_world(_folder: Path) -> AsyncIterator[World]:
@@ -80,6 +124,14 @@ async def etcd_world(folder: Path) -> AsyncIterator[World]:
     for authority in (a, b):
         await authority.close()
     await server.kill()
+
+
+APART = [memory_world, simulated_world, witness_world, etcd_world]
+"""Those that are no member, and may be away from one or from both."""
+
+
+def name_of(made: Callable[[Path], AsyncIterator[World]]) -> str:
+    return made.__name__.removesuffix("_world")
 
 
 async def done(authority: Authority, expected: Register, desired: Register, domain: str = "main") -> Register:
