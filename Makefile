@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help audit-check audit-same blocking blocking-check modules venv setup etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
+.PHONY: help audit-check audit-same blocking blocking-check modules venv setup setup-all etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test test-all nightly lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,15 +44,22 @@ demo: $(STAMP) ## start a pair and a witness, kill the master under load, accoun
 	@mkdir -p build/demo
 	$(BIN)/tandemq demo
 
-test: GUARD_ARGS ?= --optional
-test: $(STAMP) ## everything that must hold before a commit (half an hour on two cores; 15 minutes is the aim)
-	@# What is installed comes beside the checks that need none of it.
-	$(MAKE) -j2 setup lint types blocking-check proto-check proto-lint
-	$(MAKE) GUARD_ARGS='$(GUARD_ARGS)' guard pytest crash-images
+PHASES_ARGS ?=
+test: setup ## what must hold before a commit, in phases, with what each took: build/test/phases.json (8 minutes on two cores)
+	$(BIN)/python -m tools.phases test --pytest='$(PYTEST_ARGS)' $(PHASES_ARGS)
 
-setup: $(STAMP) ## install what the tests need, as far as this machine lets us: programs of the system, Toxiproxy, PySpark where there is Java 17
+test-all: setup-all ## all of it: also Spark, browsers, every process test, 3,000 seeds, crash images, the guard (20 minutes on two cores)
+	$(BIN)/python -m tools.phases test-all --pytest='$(PYTEST_ARGS)' $(PHASES_ARGS)
+
+nightly: test-all ## what a night has time for: 20,000 seeds, mutants
+	$(MAKE) sim SEEDS=20000
+	$(MAKE) mutants
+
+setup: $(STAMP) ## install what `make test` needs, as far as this machine lets us: programs of the system, Toxiproxy
 	@tools/install_packages.sh etcd strace 'directories?' 'chromium?' 'valgrind?'
 	@tools/install_toxiproxy.sh --optional
+
+setup-all: setup ## that, and what `make test-all` needs beside it: PySpark where there is Java 17
 	@tools/install_spark.sh $(BIN)/python --optional
 
 directories: ## see that slapd and nsd are there for the tests; as root on Debian, install them
@@ -96,13 +103,8 @@ chaos: $(STAMP) chaos-deps ## faults on real processes through Toxiproxy: a plan
 	$(BIN)/python -m pytest tests/integration/test_chaos.py -m long -v
 	$(BIN)/python -m chaos.campaign --seconds $(CHAOS_SECONDS)
 
-pytest: setup
-	@# What starts processes mostly waits, for leases and takeovers: two files of it at once. What only computes comes after
-	@# it, and not beside it: that was tried, and tests that look at a clock then failed on both sides. Spark is started once.
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' --ignore=tests/sim --ignore=tests/spark -n 2 --dist loadfile --max-worker-restart=0
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' tests/spark
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'not process and not long' -n 2 --dist loadfile --max-worker-restart=0
-	$(BIN)/python -m pytest $(PYTEST_ARGS) -m 'process and not long' tests/sim
+pytest: setup ## a part of the tests: PYTEST_ARGS='-n 2 -k takeover'
+	$(BIN)/python -m pytest -m 'not long' $(PYTEST_ARGS)
 
 AUDIT_ARGS ?=
 audit-check: $(STAMP) spark ## plant each of 58 faults in a lake of real flights, alone and all together; both audits must name it at its place, and clean runs must raise nothing: build/audit-check.json (AUDIT_ARGS="--spark-faults 0": less)

@@ -84,6 +84,7 @@ async def killed_before_the_answer(pair: Cluster, master: str, replica: str, bef
     await gone(pair, master)
 
 
+@pytest.mark.promise
 @pytest.mark.requirement("R007", "R097")
 @pytest.mark.parametrize(
     ("way", "moment"),

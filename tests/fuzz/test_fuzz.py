@@ -14,6 +14,7 @@ from tests.fuzz.cost import assert_within
 from tests.fuzz.engine import CORPUS, TARGETS, corpus, inputs, keep, load, run_hypothesis, shorter
 from tests.fuzz.source import Source
 
+pytestmark = pytest.mark.wide
 SECONDS = 5.0
 PLANTED_S = 150.0
 

@@ -43,6 +43,7 @@ async def content(client: aio.Client, queue: str, number: int, **part: Any) -> l
     return found
 
 
+@pytest.mark.promise
 async def test_a_batch_is_the_same_after_kill_9_of_either_member(tmp_path: Path) -> None:
     """Killed while two batches are out; what is acknowledged does not come again, the rest comes in order."""
     cluster = Cluster(tmp_path)

@@ -132,6 +132,7 @@ async def test_in_mode_observe_it_is_journalled_and_the_witness_is_obeyed(tmp_pa
         assert call.event.authority == "witness"
 
 
+@pytest.mark.promise
 async def test_a_verdict_that_comes_after_the_peer_is_dropped_with_its_processes(tmp_path: Path) -> None:
     text = f"trap '' TERM\necho $$ > {tmp_path}/pid\nsleep 600 &\nwait\nexit 21\n"
     async with pair(tmp_path, text, accept_unproven=True, call_ms=60_000, total_ms=60_000) as cluster:

@@ -79,6 +79,7 @@ async def from_a_stream(client: aio.Client, count: int) -> dict[int, bytes]:
     return found
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("how", ["lease", "immediate", "stream"])
 async def test_it_is_not_delivered_but_by_the_other_member(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str

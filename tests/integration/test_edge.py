@@ -21,7 +21,7 @@ from replica.listen import ports
 from tandemq.edge.guard import FloodGuard
 from tandemq.edge.options import HANDSHAKE_MS, STREAMS_MAX, bounded
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.wide]
 BOUND_S = 60.0
 WATCH = b"/grpc.health.v1.Health/Watch"
 REFUSED_STREAM = 7

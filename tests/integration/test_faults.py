@@ -107,6 +107,7 @@ WRONG_PEERS: list[tuple[dict[str, Any], str, tuple[str, ...]]] = [
 ]
 
 
+@pytest.mark.promise
 async def test_p13_a_wrong_peer_is_refused(lonely: Cluster, peer_port: grpc.aio.Channel) -> None:
     async with raw_to(lonely.endpoint("a")) as [member]:
         own = (await member.pair.GetPairStatus(GetPairStatusRequest(), timeout=CALL_S)).member.instance_id
@@ -231,6 +232,7 @@ async def test_a_malformed_frame_ends_the_session_and_nothing_else(
         await until(disconnected, "the end of the session")
 
 
+@pytest.mark.promise
 async def test_p13_a_frame_of_an_old_epoch_has_no_effect(tmp_path: Path) -> None:
     """Frames of epoch 1 at a master of epoch 2 are dropped, and answered by HELLO."""
     async with stopped_at_end(configured(tmp_path)) as cluster:
@@ -378,6 +380,7 @@ async def test_a_port_in_use_is_named(tmp_path: Path, place: int) -> None:
 # -- room --------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("members", [("a", "b"), ("a",)], ids=["pair", "unpaired"])
 async def test_a_full_store_refuses_sending_and_still_settles(tmp_path: Path, members: tuple[str, ...]) -> None:
     """Only a pair looked at its room: an unpaired manager took all until a commit could not be written."""

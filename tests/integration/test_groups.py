@@ -90,6 +90,7 @@ class GroupLoad:
             await self._changed.wait_for(holds)
 
 
+@pytest.mark.promise
 async def test_each_group_keeps_its_order_when_the_master_dies_under_consumers_of_both_members(tmp_path: Path) -> None:
     async with (
         stopped_at_end(Cluster(tmp_path)) as pair,

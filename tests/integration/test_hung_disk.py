@@ -36,7 +36,8 @@ def traced(pid: int) -> bool:
     return "TracerPid:\t0" not in status
 
 
-@pytest.mark.long
+@pytest.mark.process
+@pytest.mark.promise
 async def test_a_master_whose_disk_hangs_gives_way(tmp_path: Path) -> None:
     """Its loop goes on and its heartbeats too: only the age of the write shows it."""
     cluster = Cluster(tmp_path / "pair", failover=Failover(stall_ms=2000))

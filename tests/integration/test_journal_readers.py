@@ -250,6 +250,7 @@ async def test_the_command_prints_it(pair: Cluster, client: aio.Client) -> None:
     assert "Example:" in (await asyncio.to_thread(run, "--help")).output
 
 
+@pytest.mark.promise
 async def test_a_reader_goes_on_over_kill_9_of_the_master_and_finds_each_message_once(tmp_path: Path) -> None:
     """He reads all the while; the master is killed under load, twice, and comes back as the replica."""
     cluster = Cluster(tmp_path)

@@ -10,6 +10,7 @@ from chaos.lying.rounds import play
 pytestmark = pytest.mark.process
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(
     "plan",
     [

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.process
 SHORT = Limits(park_ms=500)
 
 
+@pytest.mark.promise
 async def test_arbiter_dead_pair_up(tmp_path: Path) -> None:
     """Nothing changes; a handoff still works, both ways, and is recorded once there is a register again."""
     async with pair(tmp_path) as cluster, under_load(cluster) as load:
@@ -46,6 +47,7 @@ async def test_arbiter_dead_pair_up(tmp_path: Path) -> None:
         await cluster.restart("a")
 
 
+@pytest.mark.promise
 async def test_a_wiped_arbiter_under_a_pair_that_is_up(tmp_path: Path) -> None:
     """Both members are connected and agree: the register is written again, at a higher epoch, and nothing is lost."""
     async with pair(tmp_path) as cluster, under_load(cluster) as load:
@@ -86,6 +88,7 @@ async def test_a_wiped_arbiter_and_one_member_says_nothing_about_who_may_serve(t
         assert await members[0].take(ASIDE, 10) == [b"both"]
 
 
+@pytest.mark.promise
 async def test_an_arbiter_put_back_from_an_older_copy_under_a_pair_that_is_up(tmp_path: Path) -> None:
     """What it says is older than what both members have: they go on above it, and nobody takes back what was stored."""
     # The register goes back under what was acknowledged: that is the case, and the one check that asks it is left out.
@@ -111,6 +114,7 @@ async def test_an_arbiter_put_back_from_an_older_copy_under_a_pair_that_is_up(tm
         await cluster.wait_ready()
 
 
+@pytest.mark.promise
 async def test_an_arbiter_that_is_asked_by_two_pairs_of_one_name(tmp_path: Path) -> None:
     """The second pair finds the register taken by members whose data it does not have: it never serves, and says so."""
     async with pair(tmp_path / "first") as cluster, under_load(cluster) as load:
@@ -134,6 +138,7 @@ async def test_an_arbiter_that_is_asked_by_two_pairs_of_one_name(tmp_path: Path)
         await cluster.restart("a")
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("victim", ["a", "b"])
 async def test_a_slow_classifier_that_is_only_observed_costs_the_data_path_nothing(tmp_path: Path, victim: str) -> None:
     """Its call ends when it is told to; the takeover and a hundred acknowledgements come before that."""

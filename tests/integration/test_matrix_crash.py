@@ -34,6 +34,7 @@ SHORT = Limits(park_ms=500)
 # -- both members ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("first", ["a", "b"])
 async def test_both_crash_and_the_first_back_serves_because_the_register_names_it(tmp_path: Path, first: str) -> None:
     async with pair(tmp_path) as cluster, raw_to(*cluster.endpoints) as members:
@@ -49,6 +50,7 @@ async def test_both_crash_and_the_first_back_serves_because_the_register_names_i
         assert await member.take(ASIDE, 10) == [b"both", b"alone"]
 
 
+@pytest.mark.promise
 async def test_both_crash_and_the_first_back_waits_because_the_register_does_not_name_it(tmp_path: Path) -> None:
     """Master crash while solo is the same row: the other one's copy is outdated, and it says so."""
     async with pair(tmp_path, limits=SHORT) as cluster, raw_to(*cluster.endpoints) as [a, b]:
@@ -94,6 +96,7 @@ async def _syncing(cluster: Cluster) -> None:
     await until(syncing, "a full transfer")
 
 
+@pytest.mark.promise
 async def test_crash_mid_sync_of_the_target(tmp_path: Path) -> None:
     """SYNCING persists over the crash, nobody promotes it, the source is unaffected, and the next transfer succeeds."""
     async with pair(tmp_path) as cluster:
@@ -132,6 +135,7 @@ async def test_crash_mid_sync_of_the_source(tmp_path: Path) -> None:
 # -- disks -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise
 async def test_a_lost_disk_of_the_master_follows_the_replica(tmp_path: Path) -> None:
     async with pair(tmp_path) as cluster, raw_to(cluster.endpoint("a")) as [a]:
         await a.send(ASIDE, b"kept")
@@ -159,6 +163,7 @@ async def test_an_empty_disk_is_never_promoted(tmp_path: Path) -> None:
         assert await b.take(ASIDE, 10) == [b"kept"]
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("name", ["a", "b"])
 async def test_a_copy_of_a_data_directory_is_started_beside_the_original(tmp_path: Path, name: str) -> None:
     """Same instance, other start. Two claimed in one name and took turns, until the peer refused the second one; and

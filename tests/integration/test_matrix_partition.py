@@ -29,6 +29,7 @@ from tests.support.starvation import Soon, Stopwatch
 pytestmark = pytest.mark.process
 
 
+@pytest.mark.promise
 @pytest.mark.clock
 @pytest.mark.parametrize("loud", [False, True], ids=["silent", "reset and refused"])
 async def test_partition_arbiter_seen_by_both(tmp_path: Path, loud: bool) -> None:
@@ -54,6 +55,7 @@ async def becomes_solo(cluster) -> str:
     return next(m.name for m in view.members for d in m.domains if d.role == "MASTER" and d.epoch == 2)
 
 
+@pytest.mark.promise
 @pytest.mark.clock
 async def test_partition_arbiter_with_replica_only(tmp_path: Path) -> None:
     """The replica serves; the old master has neither peer nor register: it acknowledges nothing and is left."""
@@ -71,6 +73,7 @@ async def test_partition_arbiter_with_replica_only(tmp_path: Path) -> None:
         await cluster.wait_ready()
 
 
+@pytest.mark.promise
 async def test_partition_arbiter_with_master_only(tmp_path: Path) -> None:
     """The master goes on alone in a recorded epoch; the replica serves nobody."""
     async with pair(tmp_path, limits=Limits(park_ms=500)) as cluster, under_load(cluster) as load:
@@ -84,6 +87,7 @@ async def test_partition_arbiter_with_master_only(tmp_path: Path) -> None:
         assert await role(cluster, "a") == "MASTER"
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(("sender", "receiver"), [("a", "b"), ("b", "a")], ids=["master unheard", "replica unheard"])
 async def test_one_way_loss(tmp_path: Path, sender: str, receiver: str) -> None:
     """Each heartbeat says when it last heard the other: either direction dead is a dead link for both."""
@@ -156,6 +160,7 @@ async def test_the_arbiter_is_cut_off_from_both(tmp_path: Path) -> None:
             assert (await member.send(ASIDE, b"x")).header.copies == 2
 
 
+@pytest.mark.promise
 async def test_slow_link(tmp_path: Path) -> None:
     """Delay makes it slow and changes nothing; on a wire too narrow for the load the master goes on alone."""
     slow = Failover(slow_peer_ms=3000)
@@ -172,6 +177,7 @@ async def test_slow_link(tmp_path: Path) -> None:
         await cluster.wait_ready()
 
 
+@pytest.mark.promise
 async def test_store_full_replica(tmp_path: Path) -> None:
     """It cannot write what it gets: a peer that makes no progress. The master goes on alone and says so."""
     small = {"b": {"limits": Limits(map_bytes=16 << 20)}}

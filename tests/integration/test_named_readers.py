@@ -72,6 +72,7 @@ async def named(client: aio.Client, name: str) -> JournalReader:
     return next(each for each in await client.list_readers() if each.name == name)
 
 
+@pytest.mark.promise
 async def test_what_a_reader_has_not_read_outlives_its_retention_and_a_kill(tmp_path: Path) -> None:
     """It stands still while ten times the journal's size passes, and the master is killed; then it reads all of it."""
     cluster = Cluster(tmp_path, limits=SMALL)

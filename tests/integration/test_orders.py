@@ -344,6 +344,7 @@ async def test_who_may_be_the_only_one_to_serve_cannot_leave_before_that_is_deci
 # -- the last resort ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise
 async def test_a_forced_failover_states_the_gap_and_wants_it_accepted(pair: Cluster) -> None:
     master, replica = await know_each_other(pair)
     async with raw_to(pair.endpoint(master), pair.endpoint(replica)) as [first, second]:

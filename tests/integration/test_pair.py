@@ -198,6 +198,7 @@ async def test_health_reflection_and_http_say_what_each_member_is(pair: Cluster)
 # -- losing the replica ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.promise
 async def test_a_master_goes_on_alone_and_never_in_silence(pair: Cluster) -> None:
     async with raw_to(pair.endpoint("a")) as [member]:
         careful, plain = new_name("careful"), new_name("plain")
@@ -301,6 +302,7 @@ class Load:
         assert self.firsts == sorted(self.firsts), "out of order"
 
 
+@pytest.mark.promise
 @pytest.mark.clock
 @pytest.mark.requirement("R105", "R110", "R122")
 async def test_no_message_is_lost_or_doubled_when_the_master_dies_under_load(pair: Cluster) -> None:
@@ -327,6 +329,7 @@ async def test_no_message_is_lost_or_doubled_when_the_master_dies_under_load(pai
     await pair.wait_for(PairView.equal, "equal members")
 
 
+@pytest.mark.promise
 @pytest.mark.clock
 async def test_a_frozen_master_is_replaced_and_never_serves_again(pair: Cluster) -> None:
     name = new_name()
@@ -438,6 +441,7 @@ async def test_a_pair_that_lost_both_members_comes_back_with_everything(pair: Cl
     await pair.wait_for(PairView.equal, "equal members")
 
 
+@pytest.mark.promise
 async def test_a_master_without_peer_and_witness_acknowledges_nothing(pair: Cluster) -> None:
     """Nobody can tell it that the other one is not master by now: it waits, and goes on when somebody can."""
     name = new_name()

@@ -68,6 +68,7 @@ class Load:
         return len(self.acked) >= count
 
 
+@pytest.mark.promise
 @pytest.mark.requirement("R153")
 async def test_r153_changed_under_load_and_both_killed_right_after_the_answer(pair: Cluster) -> None:
     name = new_name()

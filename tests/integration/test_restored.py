@@ -39,6 +39,7 @@ async def _whole(client: aio.Client) -> dict[str, Any] | None:
     return mains if len(mains) == 2 and all(main.link_state == 5 for main in mains.values()) else None
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("first", ["a", "b"])
 async def test_an_older_copy_of_a_directory_follows_and_takes_nothing_back(tmp_path: Path, first: str) -> None:
     """The copy says IN_SYNC in good faith, and its member is the one that the register names."""

@@ -29,6 +29,7 @@ async def _open(member: Raw, queue: str, **fields: int) -> service.Deliveries:
             return frame.deliveries
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize("at", ["a", "b"])
 async def test_what_never_arrived_comes_again_at_once_as_a_first_delivery(at: str, tmp_path: Path) -> None:
     async with Cluster(tmp_path).running() as pair, raw_to(pair.endpoint(at)) as [member]:

@@ -99,6 +99,7 @@ async def refusal(call: Any) -> str:
     return from_rpc_error(caught.value).reason
 
 
+@pytest.mark.promise
 async def test_invariant14_what_was_cut_is_salvaged_and_put_back_once(tmp_path: Path) -> None:
     async with Cluster(tmp_path / "c").running() as cluster, aio.connect(cluster.target) as client:
         endpoints = {name: cluster.config(name).endpoint for name in ("a", "b")}

@@ -86,6 +86,7 @@ async def test_handoffs_in_a_row(tmp_path: Path, handoffs: int) -> None:
     assert epochs_served(load) == set(range(1, handoffs + 2))
 
 
+@pytest.mark.promise
 @pytest.mark.parametrize(
     ("seed", "faults"),
     [
@@ -137,6 +138,7 @@ async def _hurt(cluster: Cluster, load: Workload, kind: str, name: str, other: s
             await cluster.wait_answers("witness")
 
 
+@pytest.mark.promise
 async def test_a_crash_in_the_middle_of_a_handoff(tmp_path: Path) -> None:
     """Either member dies a few milliseconds after the order, so at any step of it: never two masters, nothing lost."""
     draw = random.Random(5)

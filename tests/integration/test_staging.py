@@ -112,6 +112,7 @@ def test_the_blocking_client_has_the_same_calls(pair: Cluster) -> None:
         assert client.abort_stages([stage]) == 0
 
 
+@pytest.mark.promise
 async def test_the_master_dies_again_and_again_while_a_writer_publishes(tmp_path: Path) -> None:
     """Each batch is staged and published until it is answered, over kill -9 of whoever is master: every row is there
     once, in order, and each batch in one piece.

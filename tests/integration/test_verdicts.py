@@ -88,6 +88,7 @@ async def test_alt_path_promotes_the_replica_of_a_dead_master(tmp_path: Path) ->
             assert await b.take(ASIDE, 10) == [b"before", b"after"]
 
 
+@pytest.mark.promise
 async def test_alt_path_sees_a_peer_behind_a_cut_link_and_promotes_nobody(tmp_path: Path) -> None:
     with listener() as up, listener() as other:
         async with pair(tmp_path, classifier="alt-path", probe_targets=(up, other), accept_unproven=True) as cluster:

@@ -80,6 +80,7 @@ async def refusal(call: Any) -> str:
     return from_rpc_error(caught.value).reason
 
 
+@pytest.mark.promise
 async def test_a_flipped_bit_at_the_replica_is_found_and_its_copy_begins_anew(tmp_path: Path) -> None:
     async with pair_with(tmp_path, "b") as (cluster, manager, client):
         endpoints = [cluster.config(name).endpoint for name in ("a", "b")]

@@ -37,6 +37,7 @@ async def payloads(member: Raw, queue: str) -> list[bytes]:
     return [message.message.payload for message in got.messages]
 
 
+@pytest.mark.promise
 @pytest.mark.requirement("R121", "R122")
 @pytest.mark.parametrize("acknowledged", [True, False], ids=["before the answer was lost", "before it was ordered"])
 async def test_a_message_sent_at_the_replica_has_one_place_whenever_the_master_dies(

@@ -24,6 +24,7 @@ from chaos.sim.tools.cli import root
 from chaos.sim.tools.product import of_product, run
 from tandemq.client.outbox import Outbox
 
+pytestmark = pytest.mark.wide
 KERNEL = of_product()
 ROOT = Path(__file__).parents[2]
 

@@ -7,6 +7,7 @@ import pytest
 from chaos.sim.tools.campaign import Campaign, Result, Works, results
 from tests.sim.stories import draw, run, run_breaks
 
+pytestmark = pytest.mark.wide
 WORKS = Works(draw, run)
 
 

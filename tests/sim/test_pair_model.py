@@ -25,6 +25,7 @@ from tests.support.listed import admin, steps
 from tests.support.listed.again import again
 from tests.support.listed.steps import FAULTS, Step
 
+pytestmark = pytest.mark.wide
 EXAMPLES, STEPS = 500, 50
 _kinds = st.integers(0, len(admin.CONFIGS) - 1)
 met: Counter[str] = Counter()

@@ -227,7 +227,9 @@ def some(run: Run, count: int) -> list:
 
 @pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.parametrize("scenario", NAMES)
+@pytest.mark.parametrize(
+    "scenario", [pytest.param(name, marks=pytest.mark.promise) if name == "store" else name for name in NAMES]
+)
 def test_nothing_promised_is_lost_and_without_sync_that_would_be_seen(scenario: str, tmp_path: Path) -> None:
     for control in (False, True):
         directory = tmp_path / str(control)
@@ -326,6 +328,7 @@ def in_transfer(run: Run) -> Run:
     return replace(run, shots=shots)
 
 
+@pytest.mark.promise
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_half_done_transfer_that_votes_is_found(replica_run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

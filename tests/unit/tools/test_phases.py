@@ -1,0 +1,91 @@
+"""The phases of `make test`: what is in which, and what follows from how long one took."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from _pytest.mark.expression import Expression
+
+from tools import phases
+from tools.phases import FAILED, OK, OVER, STARVED, SUITES, TEST, TOO_SLOW, Phase, dearest, outcome_of, run, table
+
+MARKERS = ("process", "promise", "wide", "clock")
+ALL = [{name for at, name in enumerate(MARKERS) if bits >> at & 1} for bits in range(1 << len(MARKERS))]
+
+
+def chosen(suite: str, markers: set[str]) -> list[str]:
+    """The phases that run a test with these markers, in a folder that has no phase of its own."""
+    found = []
+    for phase in SUITES[suite]:
+        if "pytest" in phase.command and not {"tests/sim", "tests/spark"} & {*phase.command}:
+            expression = phase.command[phase.command.index("-m", 3) + 1]
+            if Expression.compile(expression).evaluate(lambda name: name in markers):
+                found.append(phase.name)
+    return found
+
+
+@pytest.mark.parametrize("markers", ALL, ids=lambda markers: "+".join(sorted(markers)) or "none")
+def test_every_test_is_in_one_phase_of_test_all(markers: set[str]) -> None:
+    assert len(chosen("test-all", markers)) == 1
+    assert chosen("test-all", markers | {"long"}) == []
+
+
+def test_what_is_in_make_test_is_said_by_process_promise_and_wide() -> None:
+    quick = {frozenset(markers) for markers in ALL if chosen("test", markers)}
+    assert quick == {
+        frozenset(markers)
+        for markers in ALL
+        if ("promise" in markers if "process" in markers else "wide" not in markers)
+        and not ({"process", "wide", "clock"} <= markers)
+    }
+
+
+@pytest.mark.parametrize(
+    ("code", "took_s", "others", "outcome"),
+    [
+        (0, 10.0, 0.0, OK),
+        (0, 10.0 * OVER, 0.0, OK),
+        (0, 10.0 * OVER + 0.1, 0.0, TOO_SLOW),
+        (0, 10.0 * OVER + 0.1, 80.0, STARVED),
+        (1, 1.0, 80.0, FAILED),
+        (phases.PYTEST_NOTHING, 1.0, 0.0, OK),
+    ],
+)
+def test_a_phase_is_judged_by_its_budget_only_where_the_machine_was_its_own(
+    code: int, took_s: float, others: float, outcome: str
+) -> None:
+    assert outcome_of(code, took_s, 10.0, others) == outcome
+
+
+def test_a_command_that_fails_is_a_failed_phase_and_the_next_one_is_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def python(name: str, text: str) -> Phase:
+        return Phase(name, (sys.executable, "-c", text), 60.0)
+
+    monkeypatch.setattr(phases, "OUT", tmp_path)
+    monkeypatch.setitem(SUITES, "test", (python("bad", "raise SystemExit(3)"), python("good", "print('here')")))
+    assert phases.main(["test"]) == 1
+    said = capfd.readouterr().out
+    assert "here" in said
+    assert [line.split()[0] for line in said.splitlines() if "FAILED" in line] == ["bad"]
+    assert phases.main(["test", "--only", "good"]) == 0
+
+
+def test_the_dearest_tests_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(phases, "OUT", tmp_path)
+    file = tmp_path / "test_two.py"
+    file.write_text("import time\ndef test_quick(): pass\ndef test_slow(): time.sleep(0.05)\n")
+    phase = Phase("two", (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)), 60.0)
+    seen = run(phase)
+    assert seen.outcome == OK
+    assert dearest([phase], 1)[0][1].endswith("::test_slow")
+    assert "two" in table([seen])
+
+
+def test_a_phase_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        phases.main(["test", "--only", "nothing"])
+    assert TEST[0].name in capsys.readouterr().err

@@ -1,0 +1,178 @@
+"""Runs the phases of `make test` or `make test-all`, and says what each took: `python -m tools.phases test`.
+
+All phases are run, also after one that failed. Beside each stands its budget on two idle cores. A phase that takes half
+as much again fails; where others used the machine meanwhile that is said, and nothing is concluded from it.
+What is in which phase is told by markers alone (`tests/README.md`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "build" / "test"
+OVER = 1.5
+"""So many budgets are too many."""
+CROWDED_PERCENT = 15.0
+"""Of the machine's processors, used by others: nothing follows then from what a phase took."""
+DEAREST = 20
+
+OK, FAILED, TOO_SLOW, STARVED = "ok", "FAILED", "TOO SLOW", "INVALID: the machine was used by others"
+PYTEST_NOTHING = 5
+"""What pytest ends with when no test is chosen."""
+
+
+class Phase(NamedTuple):
+    """One command, and how long it may take."""
+
+    name: str
+    command: tuple[str, ...]
+    budget_s: float
+
+    @property
+    def junit(self) -> Path | None:
+        """Where pytest puts down how long each test took; None where it is not pytest."""
+        return OUT / f"{self.name}.xml" if "pytest" in self.command else None
+
+
+class Seen(NamedTuple):
+    """What became of one phase."""
+
+    name: str
+    outcome: str
+    took_s: float
+    budget_s: float
+    others_percent: float
+    """Of all processors, what neither idled nor worked for this phase."""
+
+
+def pytest(name: str, budget_s: float, marks: str, *more: str, jobs: int = 0) -> Phase:
+    spread = ("-n", str(jobs), "--dist", "loadfile", "--max-worker-restart=0") if jobs else ()
+    return Phase(name, (sys.executable, "-m", "pytest", "-m", f"not long and ({marks})", *spread, *more), budget_s)
+
+
+def make(name: str, budget_s: float, *targets: str) -> Phase:
+    return Phase(name, ("make", "--no-print-directory", *targets), budget_s)
+
+
+NOT_HERE = ("--ignore=tests/sim", "--ignore=tests/spark")
+"""They have phases of their own: the simulator takes every processor by itself, and Spark is started once."""
+CHECKS = ("lint", "types", "blocking-check", "proto-check", "proto-lint")
+SEEDS = make("seeds", 60, "sim", "SEEDS=600")
+# What starts processes mostly waits, for leases and takeovers: four files of it at once. What only computes stands
+# apart from it, and what asks how soon something is has the machine for itself.
+TEST = (
+    make("checks", 60, "-j2", *CHECKS),
+    pytest("computing", 270, "not process and not wide and not clock", jobs=2),
+    pytest("promises", 80, "process and promise and not clock", *NOT_HERE, jobs=4),
+    pytest("clock", 60, "clock and not wide and (promise or not process)"),
+    SEEDS,
+)
+REST = (
+    make("guard", 60, "guard", "GUARD_ARGS=--optional"),
+    pytest("computing-wide", 200, "not process and wide and not clock", jobs=2),
+    pytest("processes", 300, "process and not promise and not clock", *NOT_HERE, jobs=4),
+    pytest("clock-wide", 60, "clock and (wide or (process and not promise))", *NOT_HERE),
+    pytest("simulator", 300, "process", "tests/sim"),
+    make("crash-images", 60, "crash-images"),
+    pytest("spark", 360, "process", "tests/spark"),
+)
+SUITES = {"test": TEST, "test-all": (*(phase for phase in TEST if phase is not SEEDS), *REST)}
+"""The seeds of `make test` are the first ones of those that `simulator` runs."""
+
+
+def used_s() -> float:
+    """Processor seconds that this machine has worked, all processors together (Linux)."""
+    user, nice, system, _, _, irq, softirq, steal, *_ = Path("/proc/stat").read_text(encoding="ascii").split()[1:]
+    ticks = sum(map(int, (user, nice, system, irq, softirq, steal)))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def childrens_s() -> float:
+    """Processor seconds of what this process started and has waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def outcome_of(code: int, took_s: float, budget_s: float, others_percent: float) -> str:
+    if code not in (0, PYTEST_NOTHING):
+        return FAILED
+    if took_s <= OVER * budget_s:
+        return OK
+    return STARVED if others_percent > CROWDED_PERCENT else TOO_SLOW
+
+
+def run(phase: Phase, arguments: Sequence[str] = ()) -> Seen:
+    """Its output goes where ours goes."""
+    command = [*phase.command]
+    if phase.junit:
+        phase.junit.unlink(missing_ok=True)
+        command += [f"--junitxml={phase.junit}", *arguments]
+    print(f"== {phase.name}: {' '.join(command)}", flush=True)
+    began_s, used, children = time.monotonic(), used_s(), childrens_s()
+    code = subprocess.run(command, cwd=ROOT, check=False).returncode
+    took_s = time.monotonic() - began_s
+    others_s = max(0.0, used_s() - used - (childrens_s() - children))
+    percent = 100 * others_s / (took_s * (os.cpu_count() or 1))
+    if code == PYTEST_NOTHING and not phase.junit:
+        code = 1
+    return Seen(phase.name, outcome_of(code, took_s, phase.budget_s, percent), took_s, phase.budget_s, percent)
+
+
+def dearest(phases: Iterable[Phase], count: int = DEAREST) -> list[tuple[float, str]]:
+    """Seconds and name of the tests that took longest, the dearest first."""
+    found: list[tuple[float, str]] = []
+    for phase in phases:
+        if phase.junit and phase.junit.exists():
+            cases = ET.parse(phase.junit).getroot().iter("testcase")
+            found += [(float(case.get("time", 0)), f"{case.get('classname')}::{case.get('name')}") for case in cases]
+    return sorted(found, reverse=True)[:count]
+
+
+def table(seen: Iterable[Seen]) -> str:
+    lines = [f"{'phase':16}{'seconds':>8}{'budget':>8}{'others':>8}  outcome"]
+    lines += [
+        f"{each.name:16}{each.took_s:8.0f}{each.budget_s:8.0f}{each.others_percent:7.0f}%  {each.outcome}"
+        for each in seen
+    ]
+    return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 1: a phase failed or was too slow."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tools.phases",
+        description=__doc__,
+        epilog="Example: python -m tools.phases test --only computing --pytest='-k takeover'",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("suite", choices=SUITES)
+    parser.add_argument("--only", action="append", metavar="PHASE", help="this phase alone; may be given again")
+    parser.add_argument("--pytest", default="", metavar="ARGUMENTS", help="more arguments for the phases of pytest")
+    options = parser.parse_args(arguments)
+    phases = SUITES[options.suite]
+    if options.only:
+        if unknown := set(options.only) - {phase.name for phase in phases}:
+            parser.error(f"{', '.join(sorted(unknown))}: no phase of it; there are {', '.join(p.name for p in phases)}")
+        phases = tuple(phase for phase in phases if phase.name in options.only)
+    OUT.mkdir(parents=True, exist_ok=True)
+    seen = [run(phase, options.pytest.split()) for phase in phases]
+    for took_s, name in dearest(phases):
+        print(f"{took_s:8.2f} s  {name}")
+    print(table(seen))
+    (OUT / "phases.json").write_text(json.dumps([each._asdict() for each in seen], indent=2) + "\n", encoding="utf-8")
+    return int(any(each.outcome in (FAILED, TOO_SLOW) for each in seen))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
