@@ -159,7 +159,7 @@ def the_mark_outlives_its_epoch(patch: Patch) -> None:
 
 def the_journal_goes_to_the_end(patch: Patch) -> None:
     def bounds_of(shared: Any) -> Bounds:
-        return Bounds(max(1, shared.state.kept_from), shared.durable_index + 1, shared.generation)
+        return Bounds(max(1, shared.state.kept_from), shared.progress.durable_index + 1, shared.progress.generation)
 
     patch.setattr(replica.node.journal, "bounds_of", bounds_of)
     patch.setattr(journalling, "bounds_of", bounds_of)
@@ -167,7 +167,7 @@ def the_journal_goes_to_the_end(patch: Patch) -> None:
 
 def the_journal_goes_beyond_the_disk(patch: Patch) -> None:
     def bounds_of(shared: Shared) -> Bounds:
-        return Bounds(max(1, shared.state.kept_from), shared.commit_index + 1, shared.generation)
+        return Bounds(max(1, shared.state.kept_from), shared.progress.commit_index + 1, shared.progress.generation)
 
     patch.setattr(replica.node.journal, "bounds_of", bounds_of)
     patch.setattr(journalling, "bounds_of", bounds_of)

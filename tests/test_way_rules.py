@@ -104,7 +104,7 @@ def every_epoch_counts(patch: Patch) -> None:
 def answers_before_it_is_written(patch: Patch) -> None:
     def record_solo(self: CommitRule, solo_since: int) -> None:
         self.shared.state.solo_since = solo_since
-        self.shared.persist_state()
+        self.shared.outbox.persist_state()
 
     patch.setattr(CommitRule, "record_solo", record_solo)
 

@@ -145,14 +145,14 @@ class Domain:
         shared.state.note_history(shared.log.history)
         machine.apply(entry.log_index, epoch, header)
         meta: dict[str, bytes | None] = {state_key(shared.domain): shared.state.encode()}
-        shared.effects.append(Persist(appends=(entry,), meta=meta, token=EpochStored(epoch)))
+        shared.outbox.add(Persist(appends=(entry,), meta=meta, token=EpochStored(epoch)))
         return entry.log_index
 
     def on_serving(self) -> None:
         """The gate is open, or a second member has joined."""
         if self.shared.draining:
             return
-        lost = plan_volatile_lost(self.orders.machine.state, self.orders.time_ms, self.shared.has_body)
+        lost = plan_volatile_lost(self.orders.machine.state, self.orders.time_ms, self.shared.volatile.has)
         if lost is not None:
             self.orders.order(lost)
         self.holding.on_serving()
@@ -203,7 +203,7 @@ class Domain:
                 self.holding.on_following()
             case OpenStored():
                 self.target.on_opened(token.sync_id)
-                self.shared.tell_transfer(f"is in step with {self.shared.peer}")
+                self.shared.outbox.note_transfer(f"is in step with {self.shared.peer}")
             case CededStored():
                 self.handoff.on_ceded(token.handoff_id)
             case _:
@@ -213,8 +213,8 @@ class Domain:
         """The queues' state is made anew, up to where the log was cut or the snapshot stands."""
         shared = self.shared
         shared.set_machine(machine)
-        shared.apply_up_to(shared.commit_index, self.holding.on_applied)
-        machine.commit(min(machine.applied_index, max(shared.commit_index, shared.log.base_index)))
+        shared.apply_up_to(shared.progress.commit_index, self.holding.on_applied)
+        machine.commit(min(machine.applied_index, max(shared.progress.commit_index, shared.log.base_index)))
         self.mastership.recall.after_rebuild()
         self.target.maybe_open()
         self.holding.answer_repetitions()
@@ -261,7 +261,7 @@ class Domain:
             base_index=log.base_index,
             digest=log.digest,
             history=[EpochBoundary(epoch=b.epoch, first_index=b.first_index) for b in log.history],
-            volatile_floor=shared.volatile_floor,
+            volatile_floor=shared.volatile.floor,
             owner=shared.state.owner,
             register=shared.told_register,
             solo_since=shared.state.solo_since,
@@ -278,7 +278,7 @@ class Domain:
     def say_hello(self) -> None:
         """Tell the peer where this member stands now."""
         shared = self.shared
-        shared.send(hello=Hello(member=shared.member, incarnation=shared.incarnation, domains=[self.hello()]))
+        shared.outbox.send(hello=Hello(member=shared.member, incarnation=shared.incarnation, domains=[self.hello()]))
 
     def on_disconnected(self, now_ms: int) -> None:
         """The connection is gone."""
@@ -344,7 +344,7 @@ def _on_sync_begin(domain: Domain, frame: PeerFrame) -> bool:
         return False
     begin = frame.sync_begin
     what = "everything" if begin.full else f"what follows log index {begin.base_index}"
-    domain.shared.tell_transfer(f"takes {what} from {domain.shared.peer}", full=str(begin.full).lower())
+    domain.shared.outbox.note_transfer(f"takes {what} from {domain.shared.peer}", full=str(begin.full).lower())
     domain.target.begin(frame.epoch, begin)
     domain.orders.on_following()
     domain.consumers.on_following()

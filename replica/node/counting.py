@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 async def until_committed(domain: Domain) -> bool:
     """All that is ordered at this serving master; False: the mastership moved, and some of it may be gone."""
     last_index = domain.shared.log.last_index
-    if last_index <= domain.shared.commit_index:
+    if last_index <= domain.shared.progress.commit_index:
         return True
     told: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 

@@ -96,8 +96,8 @@ def bounds_of(shared: Shared) -> Bounds:
 
     A replica that is in step and not required yet hears of commits that its own disk does not have.
     """
-    end = min(shared.commit_index, shared.durable_index) + 1
-    return Bounds(max(1, shared.state.kept_from), end, shared.generation)
+    end = min(shared.progress.commit_index, shared.progress.durable_index) + 1
+    return Bounds(max(1, shared.state.kept_from), end, shared.progress.generation)
 
 
 def epoch_before(shared: Shared, log_index: int) -> int | None:

@@ -237,7 +237,7 @@ class Node:
             case SetRegister():
                 self.spawn(self._set_register(domain, order))
             case Rebuild(up_to):
-                self.spawn(self._rebuild(domain, up_to, domain.shared.generation))
+                self.spawn(self._rebuild(domain, up_to, domain.shared.progress.generation))
             case CheckTransfer() | StartTransfer():
                 if self.outbox_open:
                     self.transfers.put_nowait((domain, order))
@@ -305,10 +305,10 @@ class Node:
         try:
             machine = await rebuild(self.store, domain.shared, up_to)
         except CorruptRecord:
-            if generation == domain.shared.generation:
+            if generation == domain.shared.progress.generation:
                 raise
             return  # a newer cut took away what was being read; it has asked for a reading of its own
-        if generation == domain.shared.generation:  # else a later cut has asked for another one
+        if generation == domain.shared.progress.generation:  # else a later cut has asked for another one
             domain.on_rebuilt(machine, monotonic_ms())
             self.dispatch(domain)
 
@@ -407,7 +407,7 @@ class Node:
 
 def _is_quiet(domain: Domain) -> bool:
     """Whether its `take` would give nothing."""
-    return not domain.shared.effects and domain.handoff.open is None
+    return not domain.shared.outbox.effects and domain.handoff.open is None
 
 
 def register_of(found: object) -> Register | None:

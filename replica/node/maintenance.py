@@ -65,7 +65,7 @@ class Maintenance:
         self.keep = keep
         self.hold = Hold(domain.shared)
         self.full = False
-        self.generation = domain.shared.generation
+        self.generation = domain.shared.progress.generation
         self.bytes_at_checkpoint = 0
         self.marks: list[tuple[int, int, int]] = []
         """(time, log index, bytes appended so far), once a turn at most, to know how old and how much the journal is.
@@ -106,15 +106,15 @@ class Maintenance:
         machine = shared.machine
         if machine is None or shared.state.data in (DataMark.SYNCING, DataMark.DAMAGED):
             return
-        if machine.applied_index == shared.checkpoint_index:
+        if machine.applied_index == shared.progress.checkpoint_index:
             return
-        index, data, generation = machine.applied_index, machine.snapshot(), shared.generation
+        index, data, generation = machine.applied_index, machine.snapshot(), shared.progress.generation
         self.bytes_at_checkpoint = self.node.appended_bytes
-        while shared.commit_index < index:
-            if shared.generation != generation:
+        while shared.progress.commit_index < index:
+            if shared.progress.generation != generation:
                 return
             await asyncio.sleep(COMMIT_LOOK_S)
-        if shared.generation != generation or index <= shared.checkpoint_index:
+        if shared.progress.generation != generation or index <= shared.progress.checkpoint_index:
             return
 
         def fill(batch: WriteBatch) -> None:
@@ -123,7 +123,7 @@ class Maintenance:
             batch.meta[state_key(shared.domain)] = shared.state.encode()
 
         await self.node.write(fill)
-        if shared.generation == generation:  # else a full transfer has brought another one meanwhile
+        if shared.progress.generation == generation:  # else a full transfer has brought another one meanwhile
             shared.progress.on_checkpoint(index)
         log.info("domain %s: checkpoint at %d, %d bytes", shared.name, index, len(data), extra=shared.tags)
 
@@ -136,7 +136,7 @@ class Maintenance:
                 break
             keep = index
         # The last record stays whatever its age: where the log ends is read from it at the next start.
-        return min(keep, self.domain.shared.checkpoint_index, self.domain.shared.log.last_index - 1)
+        return min(keep, self.domain.shared.progress.checkpoint_index, self.domain.shared.log.last_index - 1)
 
     def _keep_from(self) -> int:
         """Last log index that may go now."""
@@ -189,9 +189,9 @@ class Maintenance:
         """What it costs is what there is to trim, whatever the domain holds beside it."""
         shared = self.domain.shared
         machine = shared.machine
-        if self.generation != shared.generation:
+        if self.generation != shared.progress.generation:
             # The log was cut or replaced: what was known of single records may be of others now. Begin as at a start.
-            self.generation = shared.generation
+            self.generation = shared.progress.generation
             self._begin_anew()
             shared.progress.trim_anew()
         keep = self._keep_from()
@@ -247,8 +247,9 @@ class Maintenance:
         its body would be on the new master alone.
         """
         shared, applied = self.domain.shared, machine.applied_index
-        while shared.commit_index < applied:
+        while shared.progress.commit_index < applied:
             await asyncio.sleep(COMMIT_LOOK_S)
-            if shared.generation != self.generation or shared.machine is not machine:
+            if shared.progress.generation != self.generation or shared.machine is not machine:
                 return False
-        return shared.generation == self.generation and shared.machine is machine and not self._is_transferring()
+        is_same = shared.progress.generation == self.generation and shared.machine is machine
+        return is_same and not self._is_transferring()

@@ -201,7 +201,7 @@ async def recover(store: Store, shared: Shared) -> Machine:
     try:
         if last > shared.log.base_index:
             history = [Boundary(*pair) for pair in shared.state.history]
-            _end_of(store, shared.domain, last, history, shared.checkpoint_index)
+            _end_of(store, shared.domain, last, history, shared.progress.checkpoint_index)
         return await rebuild(store, shared, last)
     except CorruptRecord as corrupt:
         if not shared.peer:

@@ -108,7 +108,7 @@ class GroupCommit:
                 batch.appends.append(Append(number, entry.log_index, entry.stored))
                 size += len(entry.record)
             self.bytes += size
-            self._last[domain] = (shared.generation, effect.appends[-1].log_index)
+            self._last[domain] = (shared.progress.generation, effect.appends[-1].log_index)
         for log_index, body in effect.bodies:
             batch.bodies.append(Append(number, log_index, body))  # counted when it came
         batch.meta.update(effect.meta)

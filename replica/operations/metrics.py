@@ -65,7 +65,7 @@ class Metrics:
             for each in ROLES:
                 role.add_metric([name, each.name.lower()], float(shared.role is each))
             last.add_metric([name], shared.log.last_index)
-            commit.add_metric([name], shared.commit_index)
+            commit.add_metric([name], shared.progress.commit_index)
             copies.add_metric([name], domain.mastership.commit.copies)
             parked.add_metric([name], len(domain.holding))
         return [epoch, role, last, commit, copies, parked]

@@ -85,7 +85,8 @@ def is_busy(source: SyncSource) -> bool:
     The acknowledgement that ends this wakes the writer. What the peer has asked for again counts as not sent, and a
     commit index that answers its held requests does not wait.
     """
-    if source.phase is not Phase.LIVE or (source.held_open and source.commit_sent < source.shared.commit_index):
+    commit_index = source.shared.progress.commit_index
+    if source.phase is not Phase.LIVE or (source.held_open and source.commit_sent < commit_index):
         return False
     if len(source.in_flight) < FRAMES_UNANSWERED_MAX:
         return False
@@ -306,8 +307,8 @@ class Session:
                     domain=d.shared.domain,
                     epoch=d.shared.state.epoch,
                     role=d.shared.role.value,  # type: ignore[arg-type]  # the enums share their numbers
-                    durable_index=d.shared.durable_index,
-                    commit_index=d.shared.commit_index,
+                    durable_index=d.shared.progress.durable_index,
+                    commit_index=d.shared.progress.commit_index,
                 )
                 for d in self.node.paired()
             ]

@@ -148,7 +148,7 @@ async def _records(node: Node, domain: Domain, queue: QueueTransfer) -> AsyncIte
             prefix = check_sent(domain.shared, log_index, record)
             if prefix.flags & FLAG_VOLATILE_BODY:
                 if is_bare(record):
-                    record += domain.shared.volatile_bodies.get(log_index, b"")
+                    record += domain.shared.volatile.bodies.get(log_index, b"")
                 else:
                     segments.saved.append(len(segments.records))
             segments.records.append(record)

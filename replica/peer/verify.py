@@ -158,7 +158,7 @@ class Verifier:
             raise CannotVerify(f"a comparison of {shared.name} is under way here")
         self._running.add(shared.domain)
         try:
-            result = VerifyResponse(equal=True, last=True, end_index=shared.commit_index)
+            result = VerifyResponse(equal=True, last=True, end_index=shared.progress.commit_index)
             async for answer in _Comparison(self, domain, range_records).ranges():
                 self.counts.ranges += 1
                 result.records += answer.records
@@ -287,7 +287,7 @@ class _Comparison:
         self.domain = domain
         self.range_records = range_records
         self.epoch = domain.shared.state.epoch
-        self.end = domain.shared.commit_index
+        self.end = domain.shared.progress.commit_index
         self.floor = 0
         """Both keep every record from here on."""
         self.live: list[tuple[int, int]] = []

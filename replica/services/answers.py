@@ -61,7 +61,7 @@ def header_of(members: Members, domain: Domain, *, volatile: bool = False) -> Re
         member=members.member,
         domain=shared.name,
         epoch=shared.state.epoch,
-        commit_index=shared.commit_index,
+        commit_index=shared.progress.commit_index,
         copies=copies,
         level=level_of(copies, volatile=volatile),
         master_endpoint=endpoint,

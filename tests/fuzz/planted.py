@@ -84,7 +84,7 @@ def what_is_received_is_acknowledged_at_once(patch: pytest.MonkeyPatch) -> None:
 
     def on_op(self: Any, op: Any) -> None:
         original(self, op)
-        self.shared.send(op_ack=OpAck(durable_index=self.shared.log.last_index))
+        self.shared.outbox.send(op_ack=OpAck(durable_index=self.shared.log.last_index))
 
     patch.setattr(SyncTarget, "on_op", on_op)
 

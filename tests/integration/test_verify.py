@@ -151,11 +151,11 @@ async def test_a_replica_takes_everything_anew_when_it_is_told_to(tmp_path: Path
         shared = members.by_name[MAIN].shared
         async with raw_to(*(cluster.config(name).endpoint for name in ("a", "b"))) as (a, b):
             assert await refusal(a.pair.Resync(pb.ResyncRequest(full=True))) == "INVALID_STATE"
-            generation = shared.generation
+            generation = shared.progress.generation
             assert (await b.pair.Resync(pb.ResyncRequest(full=True, reason="test"))).done
 
             async def anew() -> bool:
-                return shared.generation > generation and await whole(client)
+                return shared.progress.generation > generation and await whole(client)
 
             await until(anew, "b took everything")
             assert (await compared(a))[-1].equal

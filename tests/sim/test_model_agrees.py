@@ -46,7 +46,7 @@ def about(core: Any) -> dict[str, Any]:
         "epochs": (state.epoch, state.promised_epoch, state.owner),
         "mark": (state.data.name, tuple(state.in_sync_set), state.solo_since),
         "log": (log.base_index, log.last_index, log.last_epoch, tuple(log.history)),
-        "indexes": (shared.durable_index, shared.commit_index),
+        "indexes": (shared.progress.durable_index, shared.progress.commit_index),
         "serving": (
             mastership.shared.serving,
             tuple(sorted(mastership.commit.required)),

@@ -138,7 +138,9 @@ class Teller:
         lines = []
         for member in self.pair.up:
             shared = member.shared
-            where = f"log {shared.log.last_index}, durable {shared.durable_index}, committed {shared.commit_index}"
+            progress = shared.progress
+            where = f"log {shared.log.last_index}, durable {progress.durable_index}"
+            where += f", committed {progress.commit_index}"
             if self._logs.get(member.name) != where:
                 self._logs[member.name] = where
                 lines.append(f"{member.name}: {where}")

@@ -223,7 +223,7 @@ class Member:
             case GetRegister() | SetRegister():
                 self.pair.calls.append(RegisterCall(self.name, self.incarnation, order))
             case Rebuild(up_to):
-                self.rebuilds.append((domain.shared.generation, up_to))
+                self.rebuilds.append((domain.shared.progress.generation, up_to))
             case CheckTransfer() | StartTransfer():
                 if self.in_session:
                     self.transfers.append(order)
@@ -312,7 +312,7 @@ class Member:
         """The oldest rebuild ends."""
         generation, up_to = self.rebuilds.popleft()
         self.commit()
-        if generation != self.shared.generation:
+        if generation != self.shared.progress.generation:
             return  # `Node._rebuild` compares after reading; here before, as nothing else runs in between
         self.core.on_rebuilt(drive(rebuild(self.store, self.shared, up_to)), self.pair.now_ms)
         self.dispatch(self.core)

@@ -151,8 +151,8 @@ class Pair:
                     domain=NUMBER,
                     epoch=shared.state.epoch,
                     role=shared.role.value,
-                    durable_index=shared.durable_index,
-                    commit_index=shared.commit_index,
+                    durable_index=shared.progress.durable_index,
+                    commit_index=shared.progress.commit_index,
                 )
             )
             receiver.dispatch(receiver.core)
@@ -353,7 +353,8 @@ class Pair:
     def describe(self) -> str:
         parts = [
             f"{m.name}: {m.role.name} epoch {m.shared.state.epoch} {m.shared.state.data.name} "
-            f"log {m.shared.log.last_index} durable {m.shared.durable_index} commit {m.shared.commit_index} "
+            f"log {m.shared.log.last_index} durable {m.shared.progress.durable_index} "
+            f"commit {m.shared.progress.commit_index} "
             f"{m.core.source.phase.name} opened {m.core.target.opened} "
             f"machine {m.shared.machine is not None}: {m.shared.last_change}"
             for m in self.up

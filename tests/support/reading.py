@@ -61,7 +61,7 @@ class Reading(Journalling):
     def give_up_readers(self, name: str) -> list[str]:
         """As if everything that is committed there were older than the limits let a reader be."""
         member = self.member(name)
-        floor = member.shared.commit_index - 1
+        floor = member.shared.progress.commit_index - 1
         late = late_readers(member.core.mastership, floor)
         self.lost = (
             give_up(member.core.orders, late, [Limit(floor, "the script says so")], floor, member.pair.wall_ms) > 0

@@ -34,7 +34,11 @@ def trim(member: Member) -> None:
     """A checkpoint, if all is committed, and then what it makes needless goes."""
     shared = member.shared
     machine = shared.machine
-    if machine is None or not shared.state.data.is_good or not 0 < machine.applied_index <= shared.commit_index:
+    if (
+        machine is None
+        or not shared.state.data.is_good
+        or not 0 < machine.applied_index <= shared.progress.commit_index
+    ):
         return
     upkeep = Maintenance(UpkeepNode(member), member.core, NO_JOURNAL)  # type: ignore[arg-type]
     drive(upkeep.checkpoint())

@@ -25,7 +25,11 @@ def _set_advance(patch: Patch, commit_index_of: Callable[[CommitRule], int]) -> 
     def advance(self: CommitRule) -> None:
         commit_index = commit_index_of(self)
         self.alone_up_to = 0
-        if self.shared.serving and commit_index >= self.epoch_first and commit_index > self.shared.commit_index:
+        if (
+            self.shared.serving
+            and commit_index >= self.epoch_first
+            and commit_index > self.shared.progress.commit_index
+        ):
             self.shared.progress.commit_index = commit_index  # the assertion of `Progress.commit` goes with the rule
             self.calls.on_committed()
 
@@ -34,7 +38,7 @@ def _set_advance(patch: Patch, commit_index_of: Callable[[CommitRule], int]) -> 
 
 @bug("ack-before-replica", "ruling 1, reliability 3", "A master answers before the replica holds it.", "tail", first=1)
 def ack_without_the_peer(patch: Patch) -> None:
-    _set_advance(patch, lambda self: self.shared.durable_index)
+    _set_advance(patch, lambda self: self.shared.progress.durable_index)
 
 
 @bug("replica-acks-before-fsync", "ruling 1", "A replica says of what it was sent that its disk has it.", "tail", 10)
@@ -44,7 +48,7 @@ def replica_acks_what_it_received(patch: Patch) -> None:
     def on_op(self: SyncTarget, op: Op) -> None:
         original(self, op)
         if self.active and not self.full:
-            self.shared.send(op_ack=OpAck(durable_index=self.shared.log.last_index))
+            self.shared.outbox.send(op_ack=OpAck(durable_index=self.shared.log.last_index))
 
     patch.setattr(SyncTarget, "on_op", on_op)
 
@@ -52,7 +56,7 @@ def replica_acks_what_it_received(patch: Patch) -> None:
 @bug("ack-before-own-fsync", "ruling 1", "A master answers what only the replica has on disk.", "tail", first=1)
 def ack_without_own_fsync(patch: Patch) -> None:
     def commit_index_of(self: CommitRule) -> int:
-        return self.source.peer_durable if self.shared.peer in self.required else self.shared.durable_index
+        return self.source.peer_durable if self.shared.peer in self.required else self.shared.progress.durable_index
 
     _set_advance(patch, commit_index_of)
 
@@ -136,7 +140,7 @@ def answer_by_own_fsync(patch: Patch) -> None:
 
     def on_durable(self: SyncTarget) -> None:
         if self.active and not self.full:
-            self.on_commit(self.shared.durable_index)
+            self.on_commit(self.shared.progress.durable_index)
         original(self)
 
     patch.setattr(SyncTarget, "on_durable", on_durable)

@@ -255,7 +255,7 @@ def tail_is_acknowledged(patch: Patch) -> None:
 
     def begin(self: SyncTarget, frame_epoch: int, begin: Any) -> None:
         self.shared.state.epoch = frame_epoch
-        self.shared.send(op_ack=OpAck(durable_index=self.shared.durable_index))
+        self.shared.outbox.send(op_ack=OpAck(durable_index=self.shared.progress.durable_index))
         original(self, frame_epoch, begin)
 
     patch.setattr(SyncTarget, "begin", begin)

@@ -148,7 +148,7 @@ def losses_are_silent(patch: Patch) -> None:
 )
 def the_journal_goes_beyond_the_disk(patch: Patch) -> None:
     def bounds_of(shared: Shared) -> Bounds:
-        return Bounds(max(1, shared.state.kept_from), shared.commit_index + 1, shared.generation)
+        return Bounds(max(1, shared.state.kept_from), shared.progress.commit_index + 1, shared.progress.generation)
 
     patch.setattr(replica.node.journal, "bounds_of", bounds_of)
     patch.setattr(replica.services.admin.journal, "bounds_of", bounds_of)

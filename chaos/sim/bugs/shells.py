@@ -60,7 +60,7 @@ def answered_before_commit(patch: Patch) -> None:
     def on_effect(self: Steps, domain: Domain, effect: Effect) -> Order | None:
         order = original(self, domain, effect)
         if isinstance(effect, Persist) and effect.appends:
-            domain.on_persisted(domain.shared.generation, effect.appends[-1].log_index, [])
+            domain.on_persisted(domain.shared.progress.generation, effect.appends[-1].log_index, [])
         return order
 
     patch.setattr(Steps, "on_effect", on_effect)

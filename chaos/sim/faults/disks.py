@@ -204,7 +204,7 @@ def _that_may_rot(pair: Pair, member: SimMember) -> Iterator[Stored]:
     assert peer is not None
     shared = (own if member.is_serving else peer).shared
     machine = shared.machine
-    if machine is None or shared.commit_index < machine.applied_index:
+    if machine is None or shared.progress.commit_index < machine.applied_index:
         return
     for name in machine.names():
         if name == OWNED:
@@ -213,7 +213,7 @@ def _that_may_rot(pair: Pair, member: SimMember) -> Iterator[Stored]:
         leased = [run for lease in queue.leases.values() for run in lease.ranges]
         held = {part.log_index for start, end in leased for part in queue.segments.parts(start, end)}
         for log_index, first, count in queue.segments.after(0):
-            is_of_old = log_index < own.shared.checkpoint_index and own.shared.log.get(log_index) is None
+            is_of_old = log_index < own.shared.progress.checkpoint_index and own.shared.log.get(log_index) is None
             if is_of_old and log_index not in held and _is_whole_at_both(pair, log_index):
                 yield Stored(name, log_index, range(first, first + count))
 
@@ -303,7 +303,7 @@ class LostWrites:
         hurt, other = _member(pair, fault), pair.members[_member(pair, fault).peer]
         if not pair.is_whole():
             return False
-        committed = max(each.domain.shared.commit_index for each in (hurt, other) if each.domain is not None)
+        committed = max(each.domain.shared.progress.commit_index for each in (hurt, other) if each.domain is not None)
         for member in (hurt, other):
             member.kill(silently=True)
         if bool(fault.args["both"]):

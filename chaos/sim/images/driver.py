@@ -195,10 +195,10 @@ async def replica_scenario(root: Path, voice: Voice, draw: random.Random) -> Non
     await a.enqueue([300])
 
     gate.hang()  # from here on only b writes, and nobody hears of it
-    before = b.domain.shared.durable_index
+    before = b.domain.shared.progress.durable_index
     for size in (50, 6000, 50):
         a.enqueue_soon([size])
-    await b.until(lambda: b.domain.shared.durable_index >= before + 3, "what the master could not write")
+    await b.until(lambda: b.domain.shared.progress.durable_index >= before + 3, "what the master could not write")
     await connection.close()
     gate.die()
     await a.until_dead()

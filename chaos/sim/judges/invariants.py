@@ -231,7 +231,7 @@ class Invariants:
         if not mastership.peer.connected or peer.shared.member not in mastership.commit.required:
             return
         shared = peer.shared
-        found = plan_volatile_lost(peer.shared.machine.state, 0, lambda log_index: not shared.has_body(log_index))
+        found = plan_volatile_lost(peer.shared.machine.state, 0, lambda log_index: not shared.volatile.has(log_index))
         held = set(indexes_of(found.expire.volatile_lost)) if found is not None else set()
         both = sorted(held.intersection(indexes_of(lost)))
         if both:
@@ -286,7 +286,7 @@ class Invariants:
         return state is not None and name.log_index <= max(state.base_index, state.kept_from - 1)
 
     def _on_delivered(self, member: SimMember, domain: Domain, done: LeaseDone) -> None:
-        commit_index = domain.shared.commit_index
+        commit_index = domain.shared.progress.commit_index
         beyond = [part.log_index for part in done.slices if part.log_index > commit_index]
         if beyond:
             text = f"{member.name} delivers what is at log index {beyond[:1]}, committed is {commit_index}"

@@ -63,7 +63,7 @@ class Places:
             return True
         found = next((each for each in all_readers(domain.shared.machine.state) if each.name == name), None)
         if found is None or found.registered_ms < self._registered[name]:
-            ops = (each.header.reader for each in domain.shared.pending)
+            ops = (each.header.reader for each in domain.shared.progress.pending)
             return all(op.name != name or op.action != READER_ACTION_REGISTER for op in ops)
         return bool(found.lost_until)
 

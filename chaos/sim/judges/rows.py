@@ -196,7 +196,7 @@ class Steps:
             if not source.filling:
                 self._filling.pop(name, None)
             return
-        now = source.sync_id, shared.state.epoch, shared.commit_index
+        now = source.sync_id, shared.state.epoch, shared.progress.commit_index
         began = self._filling.setdefault(name, now)
         if began[0] != now[0]:
             self._filling[name] = now

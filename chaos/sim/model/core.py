@@ -135,9 +135,9 @@ class Core(Domain):
     def on_committed(self) -> None:
         """At the master: a client whose operation is committed now hears of it now."""
         super().on_committed()
-        for log_index in range(self.told_up_to + 1, self.shared.commit_index + 1):
+        for log_index in range(self.told_up_to + 1, self.shared.progress.commit_index + 1):
             self._tell(log_index, self.mastership.commit.copies)
-        self.told_up_to = self.shared.commit_index
+        self.told_up_to = self.shared.progress.commit_index
 
     def _tell(self, log_index: int, copies: int) -> None:
         entry = self.shared.log.get(log_index)

@@ -225,7 +225,7 @@ class Members:
 
     def _repeats(self, core: Core) -> tuple[tuple[bytes, int], ...]:
         shared, mastership = core.shared, core.mastership
-        if not shared.serving or shared.draining or shared.commit_index < shared.log.last_index:
+        if not shared.serving or shared.draining or shared.progress.commit_index < shared.log.last_index:
             return ()
         return tuple(
             (digest, mastership.commit.copies) for digest in sorted(self.book.operations.get(shared.log.digest, ()))
@@ -353,7 +353,7 @@ class Run:
 
     def _close_write(self, core: Core) -> None:
         """What one event asked for is written in one transaction."""
-        generation = core.shared.generation
+        generation = core.shared.progress.generation
         if generation > 1:  # the log was cut
             self.writes = [(*write[:-1], True) for write in self.writes]
             self.rebuilds = self.rebuilds if self.rebuild_asked else []

@@ -246,7 +246,7 @@ class Search:
             why = row_of(core.mastership.facts(NOW_MS)).why.value
             parts.append(
                 f"{name.upper()} {facts.role} epoch {facts.epoch} promised {shared.state.promised_epoch} "
-                f"{shared.state.data.name} log {shared.log.last_index} commit {shared.commit_index} "
+                f"{shared.state.data.name} log {shared.log.last_index} commit {shared.progress.commit_index} "
                 f"{shared.link.name} source {core.source.phase.name} opened {core.target.opened} "
                 f"handoff {core.handoff.state.value}; the table says: {why}"
             )

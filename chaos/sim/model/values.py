@@ -280,7 +280,7 @@ def _put_mastership(core: Core, value: Value, book: Book) -> None:
     mastership.claims.failures = 0
     mastership.started_ms = NOW_MS - LONG_MS
     mastership.view.read_at_ms = NOW_MS
-    mastership.commit.waiting = (core.shared.commit_index, NOW_MS)
+    mastership.commit.waiting = (core.shared.progress.commit_index, NOW_MS)
 
 
 def _put_target(core: Core, value: Value) -> None:

@@ -275,7 +275,8 @@ class SimMember:
         shared = domain.shared
         return (
             f"{self.name}: {shared.role.name} epoch {shared.state.epoch} {shared.state.data.name} "
-            f"log {shared.log.last_index} durable {shared.durable_index} commit {shared.commit_index} "
+            f"log {shared.log.last_index} durable {shared.progress.durable_index} "
+            f"commit {shared.progress.commit_index} "
             f"{domain.source.phase.name} opened {domain.target.opened}: {shared.last_change}"
         )
 

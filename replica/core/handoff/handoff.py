@@ -176,7 +176,7 @@ class Handoff:
             return
         attempt.final_index, attempt.final_digest = ack.final_index, ack.final_digest
         whole = (shared.log.last_index, shared.log.digest) == (ack.final_index, ack.final_digest)
-        fits = whole and shared.durable_index >= ack.final_index and copy_is_whole(shared, self.target)
+        fits = whole and shared.progress.durable_index >= ack.final_index and copy_is_whole(shared, self.target)
         if fits and self.mastership.claims.may_take(ack.ceded_epoch):
             attempt.epoch = ack.ceded_epoch
             self._feed(HandoffEvent.ACK, attempt)
@@ -225,7 +225,7 @@ class Handoff:
         if state in (HandoffState.PROPOSED, HandoffState.DRAINING):
             if not shared.serving:
                 return (HandoffEvent.ROLE_LOST, "NOT_MASTER")
-            drained = state is HandoffState.DRAINING and shared.commit_index == shared.log.last_index
+            drained = state is HandoffState.DRAINING and shared.progress.commit_index == shared.log.last_index
             return (HandoffEvent.DRAINED,) if drained and shared.peer in mastership.commit.required else None
         if state is HandoffState.CEDING:
             return (HandoffEvent.ROLE_LOST, "IN_DOUBT") if role is not Role.CEDING else None
@@ -258,21 +258,21 @@ class Handoff:
         if attempt.final_index:
             facts["final_index"] = str(attempt.final_index)
         text = f"handoff: {row.why}" + (f" ({', '.join(reasons)})" if reasons else "")
-        self.shared.effects.append(Note(PAIR_EVENT_KIND_HANDOFF, text, facts))
+        self.shared.outbox.add(Note(PAIR_EVENT_KIND_HANDOFF, text, facts))
 
     def _act(self, action: Action, attempt: Attempt, reasons: tuple[str, ...]) -> None:
         shared, now_ms = self.shared, self.orders.now_ms
         if action is Action.SEND_REQUEST:
-            shared.send(handoff_request=attempt.request())
+            shared.outbox.send(handoff_request=attempt.request())
         elif action is Action.SEND_PROPOSE:
             attempt.epoch, attempt.last_index = shared.state.epoch, shared.log.last_index
-            shared.send(handoff_propose=attempt.propose())
+            shared.outbox.send(handoff_propose=attempt.propose())
         elif action is Action.SEND_READY:
             attempt.drain_at_ms = now_ms
-            shared.send(handoff_ready=HandoffReady(id=attempt.id))
+            shared.outbox.send(handoff_ready=HandoffReady(id=attempt.id))
         elif action is Action.SEND_NACK:
             nack = HandoffNack(id=attempt.id, reasons=reasons, retry_after_ms=self._cooldown_left_ms())
-            shared.send(handoff_nack=nack)
+            shared.outbox.send(handoff_nack=nack)
         elif action is Action.DRAIN:
             attempt.drain_at_ms = now_ms
             shared.drain(draining=True)
@@ -285,7 +285,7 @@ class Handoff:
             attempt.epoch = self.mastership.claims.epoch_above_all()
             self.mastership.role.become_ceding(attempt.epoch, CededStored(attempt.id))
         elif action is Action.SEND_ACK:
-            shared.send(handoff_ack=attempt.ack())
+            shared.outbox.send(handoff_ack=attempt.ack())
         elif action is Action.PROBE:
             self.mastership.role.become_probe("a handoff is in doubt: register and peer decide")
         elif action is Action.TAKE:

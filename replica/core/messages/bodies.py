@@ -84,7 +84,7 @@ def read_stored(store: Store, shared: Shared, log_index: int) -> Stored | None:
     header = RecordHeader.FromString(bytes(header_bytes))
     body = bytes(body_view)
     if prefix.flags & FLAG_VOLATILE_BODY and not body:
-        found = shared.volatile_bodies.get(log_index)
+        found = shared.volatile.bodies.get(log_index)
         if found is None:
             return None
         body = found

@@ -86,7 +86,7 @@ class Dying:
         queue = self.orders.machine.queue(queue_id)
         text = f"queue {queue.name}: {queue.dying.size} dead letters wait: {why}"
         facts = {"queue": queue.name, "waiting": str(queue.dying.size), "why": why}
-        self.shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
+        self.shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
 
     def _move_some(self, queue_id: int) -> bool:
         """Whether any went: then the next look is at once."""

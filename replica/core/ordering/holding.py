@@ -94,7 +94,7 @@ class Holding:
             pending = self._held_call(frame)
         except Refused as refused:
             error = Error(reason=refused.reason, message=refused.message, metadata=refused.metadata)
-            self.shared.send(hold_reject=HoldReject(key=hold.key, error=error))
+            self.shared.outbox.send(hold_reject=HoldReject(key=hold.key, error=error))
             return
         if hold.full_wait_ms:
             pending.wait_for_room(orders.now_ms + hold.full_wait_ms)
@@ -184,13 +184,13 @@ class Holding:
             min_copies=pending.min_copies,
             full_wait_ms=wait_ms,
         )
-        self.shared.send(hold=hold)
+        self.shared.outbox.send(hold=hold)
 
     def withdraw(self, pending: PendingEnqueue) -> None:
         """The caller has gone: the master need not keep its place, if it has one. It stays held until that is said."""
         alone = not any(not other.waiter.cancelled for other in self.joined.get(pending.key, ()) if other.waiter)
         if alone and self.held.get(pending.key) is pending and self._is_following():
-            self.shared.send(hold=Hold(key=held_key(pending), request_id=pending.call.request_id))
+            self.shared.outbox.send(hold=Hold(key=held_key(pending), request_id=pending.call.request_id))
 
     def held_body(self, key: HeldKey) -> bytes | None:
         """The body that a record without one needs."""
@@ -264,7 +264,7 @@ class Holding:
         machine = self.shared.machine
         if not self.repetitions or machine is None:
             return
-        known = min(machine.applied_index, self.shared.commit_index)
+        known = min(machine.applied_index, self.shared.progress.commit_index)
         for key in [key for key, log_index in self.repetitions.items() if log_index <= known]:
             pending = self._release(key)
             if pending is not None:
@@ -288,7 +288,7 @@ class Holding:
 
     def _copies_of(self, log_index: int) -> int:
         # What a master acknowledged alone is committed before it is durable here.
-        return 2 if self.target.counts and log_index <= self.shared.durable_index else 1
+        return 2 if self.target.counts and log_index <= self.shared.progress.durable_index else 1
 
     def on_applied(self, record: Pending) -> None:
         """A committed record was applied here: answer the held request that it orders (P14: by the master's commit, not

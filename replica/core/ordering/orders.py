@@ -218,7 +218,7 @@ class Orders:
             if refused.retry_after_ms is not None:
                 error.retry_after.FromMilliseconds(refused.retry_after_ms)
             last = int(metadata.get("last_sequence", "0"))
-            self.shared.send(hold_reject=HoldReject(key=held_key(pending), error=error, last_sequence=last))
+            self.shared.outbox.send(hold_reject=HoldReject(key=held_key(pending), error=error, last_sequence=last))
         else:
             self.reply(pending.waiter, Failed(refused.reason, refused.message, metadata, refused.retry_after_ms))
 
@@ -330,7 +330,7 @@ class Orders:
 
     def _answer_repetition(self, pending: PendingEnqueue, run: DuplicateRun, wanted: int) -> None:
         if pending.waiter is None:
-            self.shared.send(hold_reject=HoldReject(key=held_key(pending), duplicate_of=run.log_index))
+            self.shared.outbox.send(hold_reject=HoldReject(key=held_key(pending), duplicate_of=run.log_index))
             return
 
         queue_id = self.machine.queue_id(pending.call.queue) or 0

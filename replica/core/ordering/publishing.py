@@ -147,7 +147,7 @@ class Publishing:
     def look(self) -> None:
         """Time passes, at the serving master, or a batch was decided: one turn, once the last one is committed."""
         orders = self.orders
-        if self.stages.publication() is not None and self.last_part <= orders.shared.commit_index:
+        if self.stages.publication() is not None and self.last_part <= orders.shared.progress.commit_index:
             self._turn()
         if self.waiting:
             self._release()
@@ -181,7 +181,7 @@ class Publishing:
         if self.held_back != text:
             self.held_back = text
             facts = {"writer": writer, "batch": str(batch), "log_index": str(log_index)}
-            self.orders.shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
+            self.orders.shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
 
     def tell_expired(self, stage_ids: Sequence[bytes]) -> None:
         """Stages are about to be dropped because their time is over: nobody published them, and perhaps somebody meant
@@ -192,7 +192,7 @@ class Publishing:
         rows = sum(stage.rows for stage in map(self.stages.by_id.get, stage_ids) if stage is not None)
         text = f"{len(stage_ids)} stages with {rows} rows are dropped: their time is over, and nobody published them"
         facts = {"stages": str(len(stage_ids)), "rows": str(rows), "first": stage_ids[0].hex()}
-        self.orders.shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
+        self.orders.shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
 
     def _release(self) -> None:
         """Answer those whose batch is in its queues, once that is committed."""

@@ -40,7 +40,7 @@ class Hold:
 
     def __init__(self, shared: Shared) -> None:
         self._shared = shared
-        self._generation = shared.generation
+        self._generation = shared.progress.generation
         self._settled = 0
         """Place of the furthest behind, in a state that is committed."""
         self._sample: tuple[int, int] | None = None
@@ -50,15 +50,15 @@ class Hold:
         """First log index that must stay; 0 as long as nobody can tell."""
         shared = self._shared
         machine = shared.machine
-        if machine is None or self._generation != shared.generation:
-            self._generation, self._settled, self._sample = shared.generation, 0, None
+        if machine is None or self._generation != shared.progress.generation:
+            self._generation, self._settled, self._sample = shared.progress.generation, 0, None
         if machine is None:
             return 0
         place = lowest_place(machine.state)
         now = NOBODY if place is None else place
         if self._sample is None:
             self._sample = now, machine.applied_index
-        if self._sample[1] <= shared.commit_index:
+        if self._sample[1] <= shared.progress.commit_index:
             self._settled, self._sample = self._sample[0], None
         return min(self._settled, now, self._coming())  # one that came since may be further behind
 
@@ -66,7 +66,7 @@ class Hold:
         """The nearest place that a replica has been sent and has not applied: its master may have promised it."""
         places = (
             each.header.reader.log_index
-            for each in self._shared.pending
+            for each in self._shared.progress.pending
             if each.header.WhichOneof("op") == "reader" and each.header.reader.action == READER_ACTION_REGISTER
         )
         return min(places, default=NOBODY)
@@ -102,7 +102,7 @@ def give_up(orders: Desk, readers: Iterable[Reader], limits: Iterable[Limit], fl
             "lost_until_log_index": str(until),
             "because": beyond.because,
         }
-        orders.shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
+        orders.shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
         lost += 1
     return lost
 
@@ -111,4 +111,4 @@ def tell_expired(shared: Shared, names: Iterable[str]) -> None:
     """Nobody advanced or renewed them in time: they hold back nothing any more."""
     for name in names:
         text = f"reader {name} of the journal has expired: nobody renewed it in time; it holds back nothing any more"
-        shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, {"reader": name}))
+        shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, {"reader": name}))

@@ -132,7 +132,7 @@ class Replying:
         op.correlation_id = asked.correlation_id(ordinal) or handle.hex()
 
     def _note(self, text: str, **facts: str) -> None:
-        self.orders.shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
+        self.orders.shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
 
     # -- copies ----------------------------------------------------------------------------------------------------
 

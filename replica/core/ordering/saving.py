@@ -67,8 +67,8 @@ class Saving:
     def check_room(self, queue_id: int) -> None:
         """Refused while nothing is changed, when the store has no room for all of it."""
         orders = self.orders
-        bodies = orders.shared.volatile_bodies
-        size = orders.shared.volatile_bytes
+        bodies = orders.shared.volatile.bodies
+        size = orders.shared.volatile.bytes
         if not self._fits(size):  # of all queues together; now exactly
             segments = orders.machine.queue(queue_id).segments
             size = sum(len(bodies.get(log_index, b"")) for log_index in segments.log_indexes())
@@ -146,7 +146,7 @@ class Saving:
         queues = tuple(orders.machine.state.saving)
         if not queues and not self.waiting:
             return
-        if queues and self.last_part <= orders.shared.commit_index:
+        if queues and self.last_part <= orders.shared.progress.commit_index:
             try:
                 self._save_some(queues[0])
                 self.held_back = ""
@@ -156,7 +156,7 @@ class Saving:
 
     def _save_some(self, queue_id: int) -> None:
         orders, shared = self.orders, self.orders.shared
-        bodies = shared.volatile_bodies
+        bodies = shared.volatile.bodies
 
         def size_of(log_index: int) -> int | None:
             body = bodies.get(log_index)
@@ -179,14 +179,14 @@ class Saving:
     def _order(self, plan: SavePlan) -> None:
         orders, shared = self.orders, self.orders.shared
         orders.room_bytes -= plan.body_bytes
-        found = [(log_index, shared.volatile_bodies[log_index]) for log_index in plan.log_indexes]
+        found = [(log_index, shared.volatile.bodies[log_index]) for log_index in plan.log_indexes]
         self.last_part = orders.order(plan.header, bodies=found)
         if found:
             shared.volatile.save(self.last_part, plan.log_indexes)
         if plan.lost:
             # No other member has them either, for what it had was asked for before this one became master.
             shared.volatile.miss(plan.lost)
-            lost = plan_volatile_lost(orders.machine.state, orders.time_ms, shared.has_body)
+            lost = plan_volatile_lost(orders.machine.state, orders.time_ms, shared.volatile.has)
             if lost is not None:
                 orders.order(lost)
 
@@ -197,7 +197,7 @@ class Saving:
         queue = self.orders.machine.queue(queue_id)
         text = f"queue {queue.name}: {queue.volatile.size} messages wait to be made persistent: {why}"
         facts = {"queue": queue.name, "waiting": str(queue.volatile.size), "why": why}
-        self.orders.shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
+        self.orders.shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
 
 
 def _asks(call: QueueCall) -> bool:

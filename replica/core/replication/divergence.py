@@ -115,24 +115,24 @@ def lacks_committed(shared: Shared, begin: SyncBegin) -> Loss | None:
     None where its history does not reach back far enough to say so.
     """
     state, log = shared.state, shared.log
-    committed = log.digest_at(shared.commit_index)
+    committed = log.digest_at(shared.progress.commit_index)
     if committed is None or state.data in (DataMark.EMPTY, DataMark.SYNCING):
         return None
     epoch = committed[0]
     later = next((boundary.first_index for boundary in begin.history if boundary.epoch > epoch), 0)
     end = later - 1 if later else begin.target_index
-    if shared.commit_index <= end or not any(boundary.epoch <= epoch for boundary in begin.history):
+    if shared.progress.commit_index <= end or not any(boundary.epoch <= epoch for boundary in begin.history):
         return None
     found = first_operation(log, end + 1, state.kept_from)
-    return Loss(end, found, log.last_index) if 0 < found <= shared.commit_index else None
+    return Loss(end, found, log.last_index) if 0 < found <= shared.progress.commit_index else None
 
 
 def cut_above(shared: Shared, begin: SyncBegin) -> int:
     """Where a delta cuts. What is committed with the peer is in the master's log as in ours, whatever the HELLO said
     that the SYNC answers (P10, P12); what this member committed alone need not be.
     """
-    state = shared.state
-    guard = min(shared.commit_index, state.solo_since - 1) if state.solo_since else shared.commit_index
+    committed, solo_since = shared.progress.commit_index, shared.state.solo_since
+    guard = min(committed, solo_since - 1) if solo_since else committed
     return max(begin.base_index, guard)
 
 
@@ -153,14 +153,18 @@ def salvage_above(shared: Shared, common: int, why: str) -> None:
         return
     first = first_operation(log, common + 1, shared.state.kept_from)
     if first:
-        known = log.last_index if shared.state.solo_since else shared.commit_index
-        never = max(shared.ordered_from, known + 1, shared.sent_up_to + 1) if shared.ordered_from else 0
-        shared.effects.append(Salvage(common + 1, log.last_index, known, why, never))
+        known = log.last_index if shared.state.solo_since else shared.progress.commit_index
+        never = (
+            max(shared.progress.ordered_from, known + 1, shared.progress.sent_up_to + 1)
+            if shared.progress.ordered_from
+            else 0
+        )
+        shared.outbox.add(Salvage(common + 1, log.last_index, known, why, never))
         text = f"{common + 1} to {log.last_index} of the log go to salvage: {why}"
-        shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_TRANSFER, text, {"first": str(first)}))
+        shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_TRANSFER, text, {"first": str(first)}))
 
 
 def refuse(shared: Shared, epoch: int, begin: SyncBegin) -> None:
     """Refuse a SYNC in the epoch of the SYNC, which is not ours: the peer would not hear a lower one (P13)."""
     refusal = OpenAck(sync_id=begin.sync_id, refusal=shared.state.diverged, diverged=True)
-    shared.effects.append(Send(PeerFrame(domain=shared.domain, epoch=epoch, open_ack=refusal)))
+    shared.outbox.add(Send(PeerFrame(domain=shared.domain, epoch=epoch, open_ack=refusal)))

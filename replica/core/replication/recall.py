@@ -66,7 +66,7 @@ class Recall:
         """
         shared = self.shared
         for log_index in self._live():
-            if not shared.has_body(log_index) or log_index in shared.volatile_bodies:
+            if not shared.volatile.has(log_index) or log_index in shared.volatile.bodies:
                 continue
             if not shared.log.is_volatile(log_index):
                 continue  # its body is on disk
@@ -90,13 +90,13 @@ class Recall:
 
     def _missing(self) -> list[int]:
         """Log indexes of live volatile messages whose bodies are not here, and may be there."""
-        return [index for index in self._live() if not self.shared.has_body(index) and index not in self.given_up]
+        return [index for index in self._live() if not self.shared.volatile.has(index) and index not in self.given_up]
 
     def _ask(self) -> None:
         wanted = self._missing()[:ASKED_MAX]
         if wanted:
             self.asked.update(wanted)
-            self.shared.send(fetch_body=FetchBody(indexes=wanted))
+            self.shared.outbox.send(fetch_body=FetchBody(indexes=wanted))
 
     def on_answer(self, answer: VolatileBodies) -> None:
         """The peer's bodies, or that it does not hold them."""
@@ -124,9 +124,9 @@ def answer_recall(shared: Shared, indexes: Iterable[int]) -> None:
     """Say which of these are here, with the bodies that are on no disk: the first that fit, at least one."""
     answer, size = VolatileBodies(), 0
     for log_index in indexes:
-        body = shared.volatile_bodies.get(log_index, b"")
+        body = shared.volatile.bodies.get(log_index, b"")
         size += len(body)
         if answer.bodies and (size > ANSWER_BYTES_MAX or len(answer.bodies) == ASKED_MAX):
             break
-        answer.bodies.add(index=log_index, body=body, held=shared.has_body(log_index))
-    shared.send(volatile_bodies=answer)
+        answer.bodies.add(index=log_index, body=body, held=shared.volatile.has(log_index))
+    shared.outbox.send(volatile_bodies=answer)

@@ -111,7 +111,7 @@ class SyncSource:
     def stop(self) -> None:
         """The connection or the mastership is gone."""
         if self.phase is Phase.FULL:
-            self.shared.effects.append(StopTransfer())
+            self.shared.outbox.add(StopTransfer())
         self.phase = Phase.IDLE
         self.filling = False
         self.release()
@@ -158,7 +158,7 @@ class SyncSource:
         else:
             self.phase = Phase.COMPARE
             self.compared = common
-            self.shared.send(digest_query=DigestQuery(index=common))
+            self.shared.outbox.send(digest_query=DigestQuery(index=common))
 
     def _candidate(self, hello: DomainHello) -> int | None:
         """Highest index at which both logs are in the same epoch; whether they are equal there only the digest says."""
@@ -213,7 +213,7 @@ class SyncSource:
             self._compare_instead()  # a wish is not worth that everybody waits
         elif self.peer_has_copy and (queues := self._live()):
             self.phase = Phase.CHECK
-            self.shared.effects.append(CheckTransfer(self.sync_id, queues))
+            self.shared.outbox.add(CheckTransfer(self.sync_id, queues))
         else:
             self._send_full()
 
@@ -265,7 +265,7 @@ class SyncSource:
             assert queue_id is not None
             info = machine.queue_info(name, shared.member)
             transfers.append(QueueTransfer(queue_id, name, info.length, info.last_index, queues.get(queue_id, ())))
-        shared.send(
+        shared.outbox.send(
             sync_begin=SyncBegin(
                 sync_id=self.sync_id,
                 full=True,
@@ -275,8 +275,8 @@ class SyncSource:
                 history=self._boundaries(),
             )
         )
-        shared.tell_transfer(f"sends everything up to log index {log.last_index}", full="true")
-        shared.effects.append(StartTransfer(self.sync_id, log.last_index, log.digest, machine.snapshot(), transfers))
+        shared.outbox.note_transfer(f"sends everything up to log index {log.last_index}", full="true")
+        shared.outbox.add(StartTransfer(self.sync_id, log.last_index, log.digest, machine.snapshot(), transfers))
 
     def begin_delta(self, common: int, *, full: bool) -> None:
         """Send records from there on; `full`: what is below was sent as a whole."""
@@ -290,7 +290,7 @@ class SyncSource:
         if not full:
             found = shared.log.digest_at(common)
             assert found is not None
-            shared.send(
+            shared.outbox.send(
                 sync_begin=SyncBegin(
                     sync_id=self.sync_id,
                     full=False,
@@ -352,7 +352,7 @@ class SyncSource:
             return False
         if self.phase is Phase.LIVE:
             shared = self.shared
-            answers = self.held_open and self.commit_sent < shared.commit_index
+            answers = self.held_open and self.commit_sent < shared.progress.commit_index
             return bool(self.cursor <= shared.log.last_index or answers) and self.in_flight_bytes <= WINDOW_BYTES_MAX
         return self.phase is Phase.DELTA and self.in_flight_bytes <= WINDOW_BYTES_MAX
 
@@ -374,7 +374,7 @@ class SyncSource:
                     self._add(frame, entry)
             self._close(frame, sum(len(entry.record) for entry in entries[: len(frame.op.entries)]))
             frames.append(frame)
-        elif self.phase is Phase.LIVE and self.held_open and self.commit_sent < self.shared.commit_index:
+        elif self.phase is Phase.LIVE and self.held_open and self.commit_sent < self.shared.progress.commit_index:
             frames.append(self._close(self._op_frame(), 0))
         if self._at_target():
             frames.append(self._end())
@@ -385,7 +385,7 @@ class SyncSource:
         asked, self._reads = self._reads, False
         if not asked or self.phase not in (Phase.DELTA, Phase.LIVE) or not records or records[0][0] != self.cursor:
             return []
-        bodies = self.shared.volatile_bodies
+        bodies = self.shared.volatile.bodies
         frame = self._op_frame()
         for index, record in records:
             body = bodies.get(index, b"")
@@ -402,7 +402,7 @@ class SyncSource:
         """Filled in place: put together from messages, each level would be copied into the next (70 us against 2)."""
         shared = self.shared
         frame = PeerFrame(domain=shared.domain, epoch=shared.state.epoch)
-        frame.op.commit_index = shared.commit_index
+        frame.op.commit_index = shared.progress.commit_index
         return frame
 
     def _add(self, frame: PeerFrame, entry: Entry) -> None:

@@ -78,7 +78,7 @@ class SyncTarget:
     def stop(self) -> None:
         """The connection is gone, or this member has become master."""
         if self.active and self.full:
-            self.shared.effects.append(StopTransfer())
+            self.shared.outbox.add(StopTransfer())
         self.active = False
         self.full = False
         self.ending = None
@@ -95,7 +95,7 @@ class SyncTarget:
         if not begin.full and (
             self._is_too_low(begin.base_index) or shared.log.digest_at(begin.base_index) != self.expected(begin)
         ):
-            shared.send(open_ack=OpenAck(sync_id=begin.sync_id, refusal="no common point at the base index"))
+            shared.outbox.send(open_ack=OpenAck(sync_id=begin.sync_id, refusal="no common point at the base index"))
             return
         self.active = True
         self.full = begin.full
@@ -113,7 +113,7 @@ class SyncTarget:
         """
         shared = self.shared
         whole = shared.state.kept_from <= 1 and not shared.log.base_index
-        return not whole and base_index < max(shared.checkpoint_index, shared.log.base_index)
+        return not whole and base_index < max(shared.progress.checkpoint_index, shared.log.base_index)
 
     def expected(self, begin: SyncBegin) -> tuple[int, bytes] | None:
         """What this log must say at the base: the master's digest there, whatever the epoch (the digest covers it)."""
@@ -139,7 +139,7 @@ class SyncTarget:
             state_key(shared.domain): shared.state.encode(),
             checkpoint_key(shared.domain): None,
         }
-        shared.effects.append(Persist(wipe=True, meta=meta))
+        shared.outbox.add(Persist(wipe=True, meta=meta))
 
     def on_next_epoch(self) -> None:
         """The transfer under way goes on in another epoch: the master has forgotten what it was asked."""
@@ -161,8 +161,8 @@ class SyncTarget:
             state_key(shared.domain): shared.state.encode(),
             checkpoint_key(shared.domain): encode_checkpoint(log_index, checkpoint),
         }
-        shared.effects.append(Persist(meta=meta, token=BaseStored(self.sync_id, log_index)))
-        shared.effects.append(Rebuild(log_index))
+        shared.outbox.add(Persist(meta=meta, token=BaseStored(self.sync_id, log_index)))
+        shared.outbox.add(Rebuild(log_index))
 
     def _begin_delta(self, history: list[Boundary], begin: SyncBegin) -> None:
         shared = self.shared
@@ -176,14 +176,14 @@ class SyncTarget:
         shared.progress.follow_another()
         shared.log.take_history(history)
         shared.state.note_history(shared.log.history)
-        shared.persist_state(cut=base if cut else None)
+        shared.outbox.persist_state(cut=base if cut else None)
         machine = shared.machine
         if cut if machine is None else machine.applied_index > base:
             # Only a former master applies before commit; its state is made anew from what is left of the log. A rebuild
             # that was under way is of an older generation now, and will not be believed.
             shared.set_machine(None)
             shared.progress.drop_pending()
-            shared.effects.append(Rebuild(base))
+            shared.outbox.add(Rebuild(base))
 
     # -- records ---------------------------------------------------------------------------------------------------
 
@@ -215,7 +215,7 @@ class SyncTarget:
             accepted.append(entry)
         if accepted:
             bodies, self._bodies = self._bodies, []
-            shared.effects.append(Persist(appends=accepted, bodies=bodies))
+            shared.outbox.add(Persist(appends=accepted, bodies=bodies))
             self.received += len(accepted)
             self.fetching = 0
         self.on_commit(op.commit_index)
@@ -260,13 +260,13 @@ class SyncTarget:
         found: list[tuple[int, bytes]] = []
         for part in save.bodies:
             for log_index in range(part.first, part.first + part.count):
-                body = shared.volatile_bodies.get(log_index)
+                body = shared.volatile.bodies.get(log_index)
                 if body is not None:
                     found.append((log_index, body))
                 elif shared.log.is_volatile(log_index):
                     refusal = f"the volatile body of record {log_index}, which becomes persistent, is not here any more"
                     self.active = False
-                    shared.send(open_ack=OpenAck(sync_id=self.sync_id, refusal=refusal))
+                    shared.outbox.send(open_ack=OpenAck(sync_id=self.sync_id, refusal=refusal))
                     return None
         return found
 
@@ -277,13 +277,13 @@ class SyncTarget:
         index = self.shared.log.last_index + 1
         if self.fetching != index:
             self.fetching = index
-            self.shared.send(fetch_body=FetchBody(indexes=[index]))
+            self.shared.outbox.send(fetch_body=FetchBody(indexes=[index]))
 
     def on_digest_query(self, index: int) -> None:
         """Whoever asks: what this log says there."""
         found = self.shared.log.digest_at(index)
         epoch, digest = (max(found[0], 1), found[1]) if found is not None else (0, b"")
-        self.shared.send(digest_reply=DigestReply(index=index, epoch=epoch, digest=digest))
+        self.shared.outbox.send(digest_reply=DigestReply(index=index, epoch=epoch, digest=digest))
 
     def on_commit(self, commit_index: int) -> None:
         """The master's commit progress: only this lets a replica apply and answer (P14)."""
@@ -312,7 +312,9 @@ class SyncTarget:
         shared = self.shared
         if self.active and not self.full:
             applied = shared.machine.applied_index if shared.machine is not None else 0
-            shared.send(op_ack=OpAck(durable_index=shared.durable_index, applied_index=applied, index=0))
+            shared.outbox.send(
+                op_ack=OpAck(durable_index=shared.progress.durable_index, applied_index=applied, index=0)
+            )
             self.maybe_open()
 
     def on_base_durable(self, sync_id: int, log_index: int) -> None:
@@ -320,17 +322,17 @@ class SyncTarget:
         if self.active and self.full and sync_id == self.sync_id:
             self.full = False
             self.shared.progress.on_base_durable(log_index)
-            self.shared.send(op_ack=OpAck(durable_index=log_index))
+            self.shared.outbox.send(op_ack=OpAck(durable_index=log_index))
 
     def maybe_open(self) -> None:
         """Acknowledge the open when all up to SYNC_END is durable and the queues' state is at hand (R115, R117)."""
         shared = self.shared
         end = self.ending
-        if end is None or shared.durable_index < end.last_index or shared.machine is None:
+        if end is None or shared.progress.durable_index < end.last_index or shared.machine is None:
             return
         self.ending = None
         shared.mark(DataMark.IN_SYNC)
-        shared.persist_state(token=OpenStored(end.sync_id))
+        shared.outbox.persist_state(token=OpenStored(end.sync_id))
 
     def on_opened(self, sync_id: int) -> None:
         """The mark is durable."""
@@ -339,7 +341,7 @@ class SyncTarget:
             return
         self.opened = True
         shared.set_link(Link.PAIRED)
-        shared.send(open_ack=OpenAck(sync_id=sync_id, durable_index=shared.durable_index, done=True))
+        shared.outbox.send(open_ack=OpenAck(sync_id=sync_id, durable_index=shared.progress.durable_index, done=True))
 
 
 def _parse(header: memoryview) -> RecordHeader:

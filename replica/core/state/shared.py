@@ -16,11 +16,9 @@ from replica.core.state.volatile import VolatileBodies
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable, Sequence
 
     from replica.core.state.durable import DomainState
-    from replica.core.state.effects import Effect
     from replica.core.state.log import DomainLog
     from replica.core.state.progress import Pending
     from replica.machine import Limits, Machine
@@ -179,77 +177,3 @@ class Shared:
         if self.volatile.saved:
             self.volatile.forget_saved()
         return freed
-
-    # -- read access by its earlier names --------------------------------------------------------------------------
-
-    @property
-    def durable_index(self) -> int:
-        return self.progress.durable_index
-
-    @property
-    def commit_index(self) -> int:
-        return self.progress.commit_index
-
-    @property
-    def checkpoint_index(self) -> int:
-        return self.progress.checkpoint_index
-
-    @property
-    def trimming(self) -> int:
-        return self.progress.trimming
-
-    @property
-    def generation(self) -> int:
-        return self.progress.generation
-
-    @property
-    def ordered_from(self) -> int:
-        return self.progress.ordered_from
-
-    @property
-    def sent_up_to(self) -> int:
-        return self.progress.sent_up_to
-
-    @property
-    def pending(self) -> deque[Pending]:
-        return self.progress.pending
-
-    @property
-    def effects(self) -> list[Effect]:
-        return self.outbox.effects
-
-    @property
-    def send(self) -> Callable[..., None]:
-        return self.outbox.send
-
-    @property
-    def persist_state(self) -> Callable[..., None]:
-        return self.outbox.persist_state
-
-    @property
-    def take(self) -> Callable[[], list[Effect]]:
-        return self.outbox.take
-
-    @property
-    def tell_transfer(self) -> Callable[..., None]:
-        return self.outbox.note_transfer
-
-    @property
-    def volatile_bodies(self) -> dict[int, bytes]:
-        return self.volatile.bodies
-
-    @property
-    def volatile_bytes(self) -> int:
-        return self.volatile.bytes
-
-    @property
-    def volatile_missing(self) -> set[int]:
-        return self.volatile.missing
-
-    @property
-    def volatile_floor(self) -> int:
-        return self.volatile.floor
-
-    @property
-    def has_body(self) -> Callable[[int], bool]:
-        return self.volatile.has

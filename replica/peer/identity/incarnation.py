@@ -171,5 +171,5 @@ def _mark_stale(node: Node) -> None:
     for domain in node.paired():
         if domain.shared.state.data.is_good:
             domain.shared.mark(DataMark.STALE)
-            domain.shared.persist_state()
+            domain.shared.outbox.persist_state()
             node.dispatch(domain)

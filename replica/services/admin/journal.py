@@ -311,7 +311,7 @@ class JournalHandlers:
         asked = selection.position
         log_index = asked.log_index or bounds_of(shared).first
         epoch = asked.epoch
-        if not epoch and not asked.row and log_index <= shared.commit_index + 1:
+        if not epoch and not asked.row and log_index <= shared.progress.commit_index + 1:
             epoch = epoch_before(shared, log_index) or 0
         return RowPlace(log_index, epoch, asked.row, asked.history_id)
 
@@ -389,7 +389,7 @@ class JournalHandlers:
                     continue
                 except CorruptRecord as corrupt:
                     return refusal(Reason.REASON_CORRUPT_STORE, str(corrupt), {"member": shared.member})
-                if shared.generation == bounds.generation:
+                if shared.progress.generation == bounds.generation:
                     return found
 
 
@@ -443,7 +443,7 @@ def _lacking(shared: Shared) -> Failed | None:
     """Where the queues count messages that this disk does not have yet: a replica that is in step and not required
     has heard of their commit (J1), and what it says of a queue would not fit what it gives of it.
     """
-    if shared.durable_index >= shared.commit_index:
+    if shared.progress.durable_index >= shared.progress.commit_index:
         return None
     text = f"{shared.member} has heard of commits in domain {shared.name} that its disk lacks yet; repeat the call"
     return Failed(Reason.REASON_SYNCING, text, {}, SYNCING_RETRY_MS)

@@ -153,7 +153,9 @@ def _first_place(shared: Shared, parsed: pb.RegisterReaderRequest) -> ReaderPlac
     """Where a new reader begins. Refused when that is trimmed, about to be, or was never ordered."""
     bounds = bounds_of(shared)
     assert shared.machine is not None
-    first = min(max(bounds.first, shared.trimming + 1, readers.first_not_given_up(shared.machine.state)), bounds.end)
+    first = min(
+        max(bounds.first, shared.progress.trimming + 1, readers.first_not_given_up(shared.machine.state)), bounds.end
+    )
     if parsed.at_end:
         return ReaderPlace(bounds.end, epoch_before(shared, bounds.end) or 0)
     asked = parsed.position
@@ -181,7 +183,7 @@ def _place_of(shared: Shared, reader: Reader, parsed: pb.AdvanceReaderRequest) -
 
 def _checked(shared: Shared, asked: pb.JournalPosition) -> ReaderPlace:
     epoch = asked.epoch
-    if not epoch and not asked.row and asked.log_index <= shared.commit_index + 1:
+    if not epoch and not asked.row and asked.log_index <= shared.progress.commit_index + 1:
         epoch = epoch_before(shared, asked.log_index) or 0
     _refuse(problem_of(shared, RowPlace(asked.log_index, epoch, asked.row), is_master=True))
     return ReaderPlace(asked.log_index, epoch, asked.row)

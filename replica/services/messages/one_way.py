@@ -120,7 +120,7 @@ class OneWay:
         name = reason.removeprefix("REASON_")
         text = f"refused {count} message(s) or call(s) for queue {queue} after accepting them: {name}"
         facts = {"queue": queue, "reason": name, "count": str(count)}
-        domain.shared.effects.append(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
+        domain.shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
         self.members.node.dispatch(domain)
         loop = asyncio.get_running_loop()
         self.timers[key] = loop.call_later(REPORT_S, self._report, domain, key)

@@ -112,8 +112,8 @@ class StatusHandlers:
             link_state=shared.link.value,  # type: ignore[arg-type]  # the enums share their numbers
             epoch=shared.state.epoch,
             log_index=shared.log.last_index,
-            durable_index=shared.durable_index,
-            commit_index=shared.commit_index,
+            durable_index=shared.progress.durable_index,
+            commit_index=shared.progress.commit_index,
             applied_index=machine.applied_index if machine is not None else 0,
             digest=shared.log.digest.hex(),
             state_digest=self._state_digest(domain),
@@ -161,14 +161,14 @@ class StatusHandlers:
             return ""
         name, applied = domain.shared.name, machine.applied_index
         known = self._digests.get(name)
-        if known is not None and known[:2] == (domain.shared.generation, applied):
+        if known is not None and known[:2] == (domain.shared.progress.generation, applied):
             return known[2]
         numbers = [machine.queue_id(queue) for queue in machine.names()]
         rows = sum(machine.queue(number).segments.rows for number in numbers if number is not None)
         if rows > DIGEST_RECORDS_MAX:
             return ""
         digest = machine.digest().hex()
-        self._digests[name] = (domain.shared.generation, applied, digest)
+        self._digests[name] = (domain.shared.progress.generation, applied, digest)
         return digest
 
     async def get_status(self, _request: bytes, _context: Context) -> bytes:

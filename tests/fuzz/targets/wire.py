@@ -232,5 +232,5 @@ async def check_core(world: World) -> None:
             assert number is not None
             queue = machine.queue(number)
             assert info.leased == sum(lease.ranges.size for lease in queue.leases.values())
-            if domain.shared.commit_index == domain.shared.log.last_index:
+            if domain.shared.progress.commit_index == domain.shared.log.last_index:
                 assert info.length == sum(part.count for part in machine.browse(number, 0, 0))

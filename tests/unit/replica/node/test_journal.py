@@ -92,7 +92,7 @@ def test_both_members_give_the_same_rows_and_no_body_that_is_on_no_disk() -> Non
 
 def test_a_damaged_record_is_told_and_not_given() -> None:
     _, master = busy()
-    at = master.shared.commit_index - 2
+    at = master.shared.progress.commit_index - 2
     record = master.store.read(NUMBER, at)
     assert record is not None
     damaged = record[:-1] + bytes((record[-1] ^ 1,))
@@ -122,5 +122,5 @@ def test_places_that_somebody_may_name(place: RowPlace, told: str | int) -> None
 def test_a_replica_that_has_not_heard_yet_gives_nothing_and_keeps_the_place() -> None:
     _, master = busy()
     replica = master.peer
-    ahead = RowPlace(replica.shared.commit_index + 3, replica.shared.state.epoch)
+    ahead = RowPlace(replica.shared.progress.commit_index + 3, replica.shared.state.epoch)
     assert rows_at(replica, ahead) == ([], ahead)

@@ -75,7 +75,7 @@ async def test_any_flipped_bit_of_the_checkpoint_makes_the_copy_damaged() -> Non
     assert good is not None
     shared = open_shared(store, DOMAIN, "main", "a", "b", 1, Limits())
     assert (await recover(store, shared)).applied_index == LAST
-    assert (shared.state.data, shared.checkpoint_index) == (DataMark.SOLE, LAST - 1)
+    assert (shared.state.data, shared.progress.checkpoint_index) == (DataMark.SOLE, LAST - 1)
     for bit in range(8 * len(good)):
         bad = bytearray(good)
         bad[bit // 8] ^= 1 << bit % 8

@@ -49,7 +49,7 @@ def test_what_the_peer_was_sent_may_have_been_acknowledged_by_the_peer() -> None
     assert pair.b.shared.log.last_index == ordered
     pair.crash(pair.b)
     salvage_above(pair.a.shared, ordered - 1, "test")
-    (cut,) = (effect for effect in pair.a.shared.effects if isinstance(effect, Salvage))
+    (cut,) = (effect for effect in pair.a.shared.outbox.effects if isinstance(effect, Salvage))
     assert cut.acknowledged_up_to < ordered < cut.unacknowledged_from
 
 
@@ -71,8 +71,8 @@ def test_what_a_replica_followed_may_have_been_acknowledged_though_it_was_master
     pair.connect()
     pair.settle(3000)
     assert pair.is_paired
-    assert pair.a.shared.ordered_from == 0
+    assert pair.a.shared.progress.ordered_from == 0
     done = Producer(pair, "later").send(pair.b)
     pair.settle(500)
     assert done.done is not None
-    assert pair.b.shared.ordered_from <= pair.b.shared.log.last_index
+    assert pair.b.shared.progress.ordered_from <= pair.b.shared.log.last_index

@@ -86,7 +86,7 @@ async def test_what_happens_is_counted_on_from_there(tmp_path: Path) -> None:
     domain.mastership.view.readable = True
     ruling = verdicts.take(answer, verdicts.kind, 0)
     verdicts.report(ruling, None)
-    [note] = [effect for effect in domain.shared.take() if type(effect).__name__ == "Note"]
+    [note] = [effect for effect in domain.shared.outbox.take() if type(effect).__name__ == "Note"]
     operator.reports.on_note(domain, note)  # type: ignore[arg-type]  # of the union of effects it is the note
     found = samples(family for collector in collectors for family in collector.collect())
     calls = {dict(labels)["verdict"]: value for (name, labels), value in found.items() if "classifier_calls" in name}

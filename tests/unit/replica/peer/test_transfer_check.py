@@ -140,13 +140,13 @@ def _asked(pair: Pair, mark: DataMark) -> list[type]:
     hello = pair.b.core.hello()
     hello.data_state = mark.value  # type: ignore[assignment]  # the enums share their numbers
     hello.wants_full = True
-    pair.a.shared.take()
+    pair.a.shared.outbox.take()
     pair.a.core.source.begin(hello)
     return _kinds(pair)
 
 
 def _kinds(pair: Pair) -> list[type]:
-    return [type(each) for each in pair.a.shared.take() if isinstance(each, CheckTransfer | StartTransfer)]
+    return [type(each) for each in pair.a.shared.outbox.take() if isinstance(each, CheckTransfer | StartTransfer)]
 
 
 def test_a_session_that_is_over_begins_nothing() -> None:

@@ -137,6 +137,6 @@ async def test_a_damaged_record_is_not_sent_in_a_delta(sender: Member, at: int) 
     node.store.commit(WriteBatch(inserts=[Append(DOMAIN, 2, bytes(record))]))
     with pytest.raises(CorruptRecord, match="record 2 is damaged here and is not sent"):
         await Session._read_stored(session, domain, NeedRead(1, 2))
-    (note,) = domain.shared.take()
+    (note,) = domain.shared.outbox.take()
     assert isinstance(note, Note)
     assert note.text.startswith("record 2 is damaged at a: it is kept, and given to nobody; hand off to b")

@@ -105,7 +105,7 @@ def test_what_a_member_was_sent_and_has_not_applied_counts(places: Places) -> No
     header = RecordHeader(reader=ReaderOp(name="reader1", action=READER_ACTION_REGISTER))
     places.begins("reader1", PLACE, 1)
     places.forget("reader0")
-    shared.pending.append(Pending(shared.log.last_index + 1, 1, header))
+    shared.progress.pending.append(Pending(shared.log.last_index + 1, 1, header))
     places.on_commit("b", facts(places, PLACE + 4))
     assert len(broken(places)) == 1
 
@@ -123,7 +123,7 @@ def test_what_a_member_was_sent_of_a_reader_that_began_again_counts(places: Plac
     shared = member.domain.shared
     again = RecordHeader(reader=ReaderOp(name="reader0", action=READER_ACTION_REGISTER))
     places.begins("reader0", PLACE, registered_ms(places._pair) + 1)
-    shared.pending.append(Pending(shared.log.last_index + 1, 1, again))
+    shared.progress.pending.append(Pending(shared.log.last_index + 1, 1, again))
     places.on_commit("b", facts(places, PLACE + 4))
     assert len(broken(places)) == 1
 

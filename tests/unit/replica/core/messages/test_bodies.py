@@ -69,7 +69,7 @@ def test_a_flipped_bit_is_said_as_damage_wherever_it_is(
         with pytest.raises(CorruptRecord, match="record 2 of domain main, at a"):
             read(store, shared, 2)
     assert not is_whole(store, shared, 2)
-    (note,) = shared.take()
+    (note,) = shared.outbox.take()
     assert isinstance(note, Note)
     assert note.text.startswith("record 2 is damaged at a: it is kept")
     assert is_whole(store, shared, 1)

@@ -214,7 +214,7 @@ def test_volatile_ones_stay_volatile() -> None:
     reject(pair, take(pair))
     pair.settle(300)
     assert payloads(master, "q.dead") == payloads(master.peer, "q.dead") == ALL
-    assert master.shared.volatile_bytes > 0
+    assert master.shared.volatile.bytes > 0
     pair.crash(master)
     pair.heal()
     assert pair.master is not None

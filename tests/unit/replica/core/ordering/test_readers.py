@@ -219,7 +219,7 @@ def test_one_that_registers_while_records_are_looked_at_is_held_back_for(at_repl
     assert keeper._keep_from() >= COUNT
     work = keeper._trim()
     work.send(None)  # in the midst of it
-    assert master.shared.trimming == 0
+    assert master.shared.progress.trimming == 0
     register(pair, master, "lake", 3)
     drive(work)
     assert member.shared.state.kept_from <= 3
@@ -257,7 +257,7 @@ def test_what_is_about_to_be_trimmed_is_promised_to_nobody() -> None:
     pair, master = reading(COUNT)
     send(pair, master)
     trim(master)
-    assert master.shared.trimming == master.shared.state.kept_from - 1 == COUNT - 1
+    assert master.shared.progress.trimming == master.shared.state.kept_from - 1 == COUNT - 1
 
 
 def test_what_was_trimmed_of_a_log_that_was_replaced_bars_nobody() -> None:
@@ -267,7 +267,7 @@ def test_what_was_trimmed_of_a_log_that_was_replaced_bars_nobody() -> None:
     progress = master.shared.progress
     progress.trimming, progress.generation = 1 << 40, progress.generation + 1
     drive(keeper._trim())
-    assert master.shared.trimming < master.shared.log.last_index
+    assert master.shared.progress.trimming < master.shared.log.last_index
 
 
 def test_a_hold_knows_nothing_of_a_log_that_was_replaced() -> None:

@@ -129,8 +129,8 @@ def test_memory_is_free_afterwards_and_consumers_get_the_messages() -> None:
     change(master)
     pair.settle(200)
     for member in (master, master.peer):
-        assert not member.shared.volatile_bodies
-        assert not member.shared.volatile_bytes
+        assert not member.shared.volatile.bodies
+        assert not member.shared.volatile.bytes
         assert not member.shared.volatile.saved
     reader = Reader(pair, "v")
     reader.attach(master, 10)

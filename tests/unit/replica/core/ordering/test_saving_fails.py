@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def test_without_room_for_all_of_it_nothing_is_changed() -> None:
     pair, master, _ = begin()
-    size = master.shared.volatile_bytes
+    size = master.shared.volatile.bytes
     master.core.orders.room_bytes = size - 1
     waiter = change(master)
     assert isinstance(waiter.done, Failed)
@@ -47,11 +47,11 @@ def test_without_room_for_all_of_it_nothing_is_changed() -> None:
 
 def test_other_queues_messages_do_not_count_against_the_room() -> None:
     pair, master, _ = begin(2)
-    size = master.shared.volatile_bytes
+    size = master.shared.volatile.bytes
     create(pair, "other", persistence=PERSISTENCE_VOLATILE)
     Producer(pair, "o", "other").send(master)
     pair.settle()
-    assert master.shared.volatile_bytes > size
+    assert master.shared.volatile.bytes > size
     master.core.orders.room_bytes = size
     waiter = change(master)
     pair.quiesce()
@@ -113,7 +113,7 @@ def test_room_that_ends_in_the_middle_is_waited_for(monkeypatch: pytest.MonkeyPa
 
 def test_a_body_that_is_lost_everywhere_is_declared_lost() -> None:
     pair, master, sent = begin()
-    lost = min(master.shared.volatile_bodies)
+    lost = min(master.shared.volatile.bodies)
     ring = master.shared.log.ring
     ring.clear()
     master.shared.volatile.forget([lost])

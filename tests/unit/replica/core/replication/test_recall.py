@@ -130,7 +130,7 @@ def test_a_question_that_its_connection_took_with_it_is_asked_again() -> None:
 
 def test_an_answer_that_comes_twice_or_unasked_is_not_counted() -> None:
     pair, master, _ = with_volatile(1)
-    bodies = dict(master.shared.volatile_bodies)
+    bodies = dict(master.shared.volatile.bodies)
     restart(pair, master)
     pair.settle(400)
     index, body = next(iter(bodies.items()))
@@ -138,8 +138,8 @@ def test_an_answer_that_comes_twice_or_unasked_is_not_counted() -> None:
     for member in (master, master.peer):
         member.core.mastership.recall.asked.add(1)  # as if it had become master or replica meanwhile
         member.take_frame(PeerFrame(domain=7, epoch=1, volatile_bodies=VolatileBodies(bodies=again)))
-        assert member.shared.volatile_bodies == bodies
-        assert member.shared.volatile_bytes == len(body)
+        assert member.shared.volatile.bodies == bodies
+        assert member.shared.volatile.bytes == len(body)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_an_answer_that_comes_twice_or_unasked_is_not_counted() -> None:
 )
 def test_a_wrong_answer_brings_nothing(wrong: bytes | None) -> None:
     pair, master, _ = with_volatile(1)
-    (index,) = master.shared.volatile_bodies
+    (index,) = master.shared.volatile.bodies
     silence(master.peer, lambda frame: frame.WhichOneof("frame") == "fetch_body")
     restart(pair, master)
     pair.settle(100)
@@ -155,7 +155,7 @@ def test_a_wrong_answer_brings_nothing(wrong: bytes | None) -> None:
     for _ in range(2):
         master.take_frame(PeerFrame(domain=7, epoch=1, volatile_bodies=VolatileBodies(bodies=[body])))
     pair.settle(ANSWER_MS + 400)
-    assert master.shared.volatile_bodies == {}
+    assert master.shared.volatile.bodies == {}
     assert lost(pair.master or master) == 1
 
 
@@ -167,7 +167,7 @@ def test_what_was_settled_in_a_record_that_is_cut_is_not_there_without_a_body(*,
     pair.settle(50)
     pair.cut()
     reader.ack(master)
-    assert master.shared.volatile_bodies == {}, "freed when it was ordered"
+    assert master.shared.volatile.bodies == {}, "freed when it was ordered"
     pair.disconnect()
     master.peer.lost(refused=False)
     pair.settle(600)
@@ -200,8 +200,8 @@ def test_what_comes_in_place_of_a_record_that_is_cut_is_not_lost_with_it(count: 
     send_mixed(follower, 1)
     pair.settle(50)
     master.start()
-    assert master.shared.volatile_floor >= follower.shared.log.last_index
-    master.shared.volatile_missing.add(follower.shared.log.last_index)  # as if what is cut had come without its body
+    assert master.shared.volatile.floor >= follower.shared.log.last_index
+    master.shared.volatile.missing.add(follower.shared.log.last_index)  # as if what is cut had come without its body
     pair.heal()
     pair.settle(600)
     assert pair.is_paired

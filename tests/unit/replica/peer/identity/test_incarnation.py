@@ -289,7 +289,7 @@ def test_an_older_copy_is_marked_by_the_same_transaction_that_gives_it_another_n
             kept = open_shared(store, 7, "main", "a", "b", 1, Limits())
             found.append((int.from_bytes(last, "big"), kept.state.data))
 
-        case.start.shared.persist_state()
+        case.start.shared.outbox.persist_state()
         case.node.dispatch(case.node.domains[7])
         await case.own.write(case.own.starts)
         monkeypatch.setattr(store, "commit", watched)

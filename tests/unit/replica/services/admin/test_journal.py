@@ -157,7 +157,7 @@ def test_a_replica_tells_of_no_queue_what_its_disk_lacks() -> None:
         pass
     pair.beat(pair.a)
     shared = pair.b.shared
-    assert shared.durable_index < shared.commit_index
+    assert shared.progress.durable_index < shared.progress.commit_index
     served = handlers(pair.b)
     request = GetJournalHeadRequest(queues=["q"], this_member=True).SerializeToString()
     with pytest.raises(RefusedError, match="UNAVAILABLE: b has heard of commits"):
@@ -217,8 +217,8 @@ def test_a_master_that_does_not_know_yet_what_was_committed_refuses_no_place() -
     pair, producer = filled(3)
     producer.send(pair.a)
     pair.quiesce()
-    last = pair.a.shared.commit_index
-    assert pair.b.shared.durable_index == last > pair.b.shared.commit_index
+    last = pair.a.shared.progress.commit_index
+    assert pair.b.shared.progress.durable_index == last > pair.b.shared.progress.commit_index
     served = handlers(pair.b)
     place = JournalPosition(log_index=last + 1, epoch=pair.a.shared.state.epoch)
 
