@@ -264,6 +264,8 @@ class Manager:
         call_of = functools.partial(held_call, member=config.peer_member)
         settings = Settings(
             bias_ms=config.timers.replica_bias_ms,
+            meet_ms=config.failover.meet_ms,
+            slow_peer_ms=config.failover.slow_peer_ms,
             volatile_bytes_max=config.limits.volatile_bytes,
             hold_ms=config.failover.hold_ms,
             cooldown_ms=config.failover.cooldown_ms,
@@ -274,7 +276,7 @@ class Manager:
             limits = self._limits(name)
             shared = open_shared(node.store, domain_number(name), name, config.member, peer, self._incarnation, limits)
             domain = Domain(shared, ports_of(node.store, shared, call_of), settings)
-            domain.mastership.claims.may_claim = not peer  # until the witness has seen this start
+            domain.mastership.claims.let_claim(allowed=not peer)  # until the witness has seen this start
             shared.set_machine(await recover(node.store, shared))
             opened.append(domain)
         # Not one by one: the loop's clock runs already, and nobody would hear what a core asks for at its first tick.

@@ -79,20 +79,29 @@ def hooks(classes: Collection[Class], modules: Collection[Module]) -> list[str]:
     return found
 
 
-def foreign_writes(package: str, modules: Collection[Module]) -> list[str]:
-    """Assignments to an attribute of an object whose class stands in another package of the same package."""
+def parts_of_a_domain(modules: Collection[Module]) -> set[str]:
+    """Shared, and the classes of the core that hold it."""
+    classes = classes_of([module for module in modules if within(module.name, ("replica.core",))])
+    known = by_name(classes)
+    return {"Shared"} | {each.name for each in classes if "shared" in own_attributes(each, known)}
+
+
+def foreign_writes(package: str, modules: Collection[Module], owners: Collection[str] | None = None) -> list[str]:
+    """Assignments to an attribute of an object whose class stands in another package of the same package; `owners`: of
+    these classes alone.
+    """
     rows = {name for row in LAYERS[package] for name in row}
     types = Types(modules)
     found = []
     for module in modules:
         own = child_of(package, module.name, rows)
-        owners = {id(item): each.name for each in classes_of([module]) for item in each.methods()}
+        classes = {id(item): each.name for each in classes_of([module]) for item in each.methods()}
         functions = [item for item in ast.walk(module.tree) if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)]
         for function in functions:
-            names = types.names_in(function, owners.get(id(function), ""))
+            names = types.names_in(function, classes.get(id(function), ""))
             for target, _ in assigned(function):
                 for holder in [] if is_own(target) else sorted(types.of(target.value, names)):
-                    for each in types.classes[holder]:
+                    for each in types.classes[holder] if owners is None or holder in owners else ():
                         package_of = child_of(package, each.module.name, rows)
                         if package_of != own and target.attr in own_attributes(each, types.classes):
                             found.append(f"{module.path}:{target.lineno} {ast.unparse(target)} is {holder}'s: call it")
@@ -118,6 +127,13 @@ def test_no_hook_does_nothing_until_somebody_overwrites_it() -> None:
 
 def test_nobody_assigns_what_another_package_of_the_core_owns() -> None:
     assert foreign_writes("replica.core", of_package("replica.core")) == [], "the owner has a method, or should have"
+
+
+def test_the_shell_sets_nothing_inside_a_domain() -> None:
+    modules = of_package("replica")
+    parts = parts_of_a_domain(modules)
+    assert {"Domain", "Shared", "Mastership", "Verdicts", "Orders"} <= parts
+    assert foreign_writes("replica", modules, parts) == [], "the owner has a method, or should have"
 
 
 def planted(**texts: str) -> list[Module]:
@@ -234,6 +250,36 @@ def test_a_planted_write_into_another_package_is_found(line: str) -> None:
     assert len(foreign_writes("replica.core", modules)) == 1
     beside = planted(replica__core__state__x=OWNER, replica__core__state__y=WRITER.format(line=line))
     assert foreign_writes("replica.core", beside) == [], "it stands in the owner's own package"
+
+
+@pytest.mark.parametrize(
+    ("line", "count"),
+    [
+        ("domain.mastership.paused = True", 1),
+        ("for each in domains: each.mastership.paused = True", 1),
+        ("domain.mastership.pause()", 0),
+        ("call = Call(); call.waits = True", 0),
+    ],
+)
+def test_a_planted_write_of_the_shell_into_a_domain_is_found(line: str, count: int) -> None:
+    core = """
+class Call:
+    def __init__(self) -> None:
+        self.waits = False
+
+class Mastership:
+    def __init__(self, shared: Shared) -> None:
+        self.shared = shared
+        self.paused = False
+
+class Domain:
+    def __init__(self, shared: Shared) -> None:
+        self.shared = shared
+        self.mastership = Mastership(shared)
+"""
+    shell = f"def judge(domain: Domain, domains: list[Domain]) -> None:\n    {line}\n"
+    modules = planted(replica__core__x=core, replica__peer__judge=shell)
+    assert len(foreign_writes("replica", modules, parts_of_a_domain(modules))) == count
 
 
 @pytest.mark.parametrize("line", ["self.link = 1", "frame.link = 1", "link = shared.link", "shared.become()"])

@@ -57,7 +57,15 @@ class Domain:
         # What the source asks is made below it.
         self.source: SyncSource = SyncSource(shared, lambda: self.mastership.leaving.aside())  # noqa: PLW0108 - as above
         self.target: SyncTarget = SyncTarget(shared, self)
-        self.mastership: Mastership = Mastership(shared, self.source, self.target, self, bias_ms=settings.bias_ms)
+        self.mastership: Mastership = Mastership(
+            shared,
+            self.source,
+            self.target,
+            self,
+            bias_ms=settings.bias_ms,
+            slow_peer_ms=settings.slow_peer_ms,
+            meet_ms=settings.meet_ms,
+        )
         self.orders: Orders = Orders(shared, self.mastership, self, ports.read, settings.volatile_bytes_max)
         self.holding: Holding = Holding(shared, self.orders, self.target, ports.held_call)
         self.consumers: Consumers = Consumers(shared, self.orders, self.mastership, ports.is_whole)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from replica.core.handoff.attempt import HOLD_MS
 from replica.core.handoff.handoff import COOLDOWN_MS
+from replica.core.mastership.leaving import SLOW_PEER_MS
 from replica.core.messages.bodies import is_whole, read_stored
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class Settings:
 
     bias_ms: int
     """How much later than a master a replica claims."""
+    meet_ms: int = 0
+    """After a start, how long a peer that may serve too is awaited before this member goes on alone (P20)."""
+    slow_peer_ms: int = SLOW_PEER_MS
+    """Connected, and not a step further for so long: the peer counts as slow."""
     volatile_bytes_max: int = VOLATILE_BYTES_MAX
     hold_ms: int = HOLD_MS
     """How long clients wait for a handoff, at most, where its caller does not say."""

@@ -80,10 +80,8 @@ class Judge:
         self.not_ready: list[str] = []
         self.paused = self.node.store.get_meta(PAUSED) == b"1"
         for domain in self.node.paired():
-            domain.mastership.verdicts.policy = self._policy()
-            domain.mastership.verdicts.paused = self.paused
-            domain.mastership.leaving.slow_peer_ms = failover.slow_peer_ms
-            domain.mastership.meet_ms = failover.meet_ms
+            domain.mastership.verdicts.set_policy(self._policy())
+            domain.mastership.verdicts.pause(paused=self.paused)
 
     @property
     def has_authority(self) -> bool:
@@ -279,7 +277,7 @@ class Judge:
         """Whether verdicts are only recorded; durable when this returns."""
         self.paused = paused
         for domain in self.node.paired():
-            domain.mastership.verdicts.paused = paused
+            domain.mastership.verdicts.pause(paused=paused)
         await self.node.write(lambda batch: batch.meta.__setitem__(PAUSED, b"1" if paused else b"0"))
 
     # -- flapping --------------------------------------------------------------------------------------------------
@@ -294,7 +292,7 @@ class Judge:
         changes.append(now)
         while changes and changes[0] < now - failover.flap_window_ms:
             changes.popleft()
-        domain.mastership.verdicts.flapping = 0 < failover.flap_changes < len(changes)
+        domain.mastership.verdicts.set_flapping(flapping=0 < failover.flap_changes < len(changes))
 
     async def close(self) -> None:
         """End what runs."""

@@ -20,7 +20,7 @@ ALONE = Policy(has_authority=False, by_authority=False, safety=SafetyClass.B)
 def paired(policy: Policy | None = None) -> tuple[Pair, Producer]:
     pair = Pair().start()
     for member in pair.up:
-        member.core.mastership.verdicts.policy = policy or Policy()
+        member.core.mastership.verdicts.set_policy(policy or Policy())
     create(pair)
     return pair, Producer(pair, "x")
 
@@ -168,7 +168,7 @@ def test_peer_alive_lets_a_master_go_on_only_with_proof() -> None:
 
 def test_a_paused_member_obeys_only_an_operator() -> None:
     pair, _ = paired(ASKS)
-    pair.b.core.mastership.verdicts.paused = True
+    pair.b.core.mastership.verdicts.pause(paused=True)
     bereft(pair, pair.b)
     assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Consequence.WAIT
     pair.settle(2_000)
@@ -184,7 +184,7 @@ def test_a_cold_start_alone_needs_more_than_its_own_mark_without_an_authority() 
     pair.crash(pair.a)
     pair.crash(pair.b)
     pair.b.start()
-    pair.b.core.mastership.verdicts.policy = ALONE
+    pair.b.core.mastership.verdicts.set_policy(ALONE)
     pair.b.lost()
     pair.settle(200)
     assert pair.b.asked[-1].kind is EventKind.COLD_START_ALONE
@@ -199,10 +199,10 @@ def test_an_unproven_classifier_without_an_authority_promotes_only_when_the_risk
     bereft(pair, pair.b)
     assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Consequence.WAIT
     accepted = Policy(has_authority=False, by_authority=False, safety=SafetyClass.B, accept_unproven=True)
-    pair.b.core.mastership.verdicts.policy = accepted
-    pair.b.core.mastership.verdicts.flapping = True
+    pair.b.core.mastership.verdicts.set_policy(accepted)
+    pair.b.core.mastership.verdicts.set_flapping(flapping=True)
     assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Consequence.WAIT
-    pair.b.core.mastership.verdicts.flapping = False
+    pair.b.core.mastership.verdicts.set_flapping(flapping=False)
     assert pair.b.verdict(Verdict.ASSUME_MASTERSHIP).effect is Consequence.CLAIM
 
 

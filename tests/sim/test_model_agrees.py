@@ -68,7 +68,7 @@ class Both:
         self.random = random.Random(seed)
         self.model = ModelPair(BOUND)
         self.state: State = first_state(self.model)
-        self.pair = Pair().start()
+        self.pair = Pair(slow_peer_ms=NEVER_MS).start()
         self.trace: list[Label] = []
         self.rest()
         self.compare()
@@ -106,7 +106,6 @@ class Both:
                 self.pair.answer(call)
                 moved = True
             for member in self.pair.up:
-                member.core.mastership.leaving.slow_peer_ms = NEVER_MS
                 self.pump(member)
                 if not member.steps.at_rest:
                     member.commit()

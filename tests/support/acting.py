@@ -87,22 +87,23 @@ class Acting:
         """As above; but the register alone does not let a member go on: it waits for a verdict as well."""
         self.given_a_pair()
         for member in self.pair.up:
-            member.core.mastership.verdicts.policy = Policy(by_authority=False)
+            member.core.mastership.verdicts.set_policy(Policy(by_authority=False))
         return []
 
     @command("start MEMBER and wait for its peer")
     def start_and_wait(self, name: str) -> list[str]:
         """As `start`; but for three seconds it goes on alone only if its peer has no whole copy (failover.meet_ms)."""
-        said = self.start(name)
-        self.member(name).core.mastership.meet_ms = 3000
-        return said
+        return self._start(name, meet_ms=3000)
 
     @command("start MEMBER")
     def start(self, name: str) -> list[str]:
         """The process starts, on the disk that it left."""
+        return self._start(name, meet_ms=0)
+
+    def _start(self, name: str, *, meet_ms: int) -> list[str]:
         if self.pair.members[name].up:
             raise CommandError(f"{name} is up already")
-        self.pair.members[name].start()
+        self.pair.members[name].start(meet_ms=meet_ms)
         return self.said()
 
     @command("crash MEMBER")

@@ -134,7 +134,7 @@ class Calling(Moving):
     @command("pause automation at MEMBER")
     def pause(self, name: str) -> list[str]:
         """An operator wants no automatic change of role there."""
-        self.member(name).core.mastership.verdicts.paused = True
+        self.member(name).core.mastership.verdicts.pause(paused=True)
         return self.said()
 
     @command("order a full resync at MEMBER")

@@ -170,13 +170,14 @@ class Member:
 
     # -- life ------------------------------------------------------------------------------------------------------
 
-    def start(self) -> None:
+    def start(self, *, meet_ms: int = 0) -> None:
         """As `Manager._open_domains` does."""
         assert self.domain is None
         self.incarnation += 1
         self._forget()
         shared = open_shared(self.store, NUMBER, NAME, self.name, self.peer_name, self.incarnation, self.pair.limits)
-        domain = Domain(shared, ports_of(self.store, shared, self._held_call), Settings(bias_ms=BIAS_MS))
+        settings = Settings(bias_ms=BIAS_MS, meet_ms=meet_ms, slow_peer_ms=self.pair.slow_peer_ms)
+        domain = Domain(shared, ports_of(self.store, shared, self._held_call), settings)
         shared.machine = drive(recover(self.store, shared))
         self.domain = domain
         domain.start(self.pair.now_ms, self.pair.wall_ms)

@@ -13,6 +13,7 @@ from typing import Any
 from failover.authority import MemoryRegisters
 from failover.marks import Role
 from failover.register import Register, SetOutcome
+from replica.core.mastership.leaving import SLOW_PEER_MS
 from replica.core.state.effects import SetRegister
 from replica.machine import Limits
 from replica.node.loop import outcome_of
@@ -28,8 +29,9 @@ SETTLE_STEPS_MAX = 20_000
 class Pair:
     """Both members, the wires between them, the register and its calls."""
 
-    def __init__(self, *, limits: Limits | None = None) -> None:
+    def __init__(self, *, limits: Limits | None = None, slow_peer_ms: int = SLOW_PEER_MS) -> None:
         self.limits = limits or Limits(dedup_sequences=1000)
+        self.slow_peer_ms = slow_peer_ms
         self.now_ms = 10_000
         self.registers = MemoryRegisters()
         self.calls: list[RegisterCall] = []

@@ -70,6 +70,10 @@ class Claims:
         self.not_before_ms = 0
         self._spent = ""
 
+    def let_claim(self, *, allowed: bool) -> None:
+        """Whether the authority has seen this start of the member, and no later one."""
+        self.may_claim = allowed
+
     # -- numbers ---------------------------------------------------------------------------------------------------
 
     @property

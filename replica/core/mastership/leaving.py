@@ -39,6 +39,8 @@ class Leaving:
         role: MemberRole,
         claims: Claims,
         verdicts: Verdicts,
+        *,
+        slow_peer_ms: int,
     ) -> None:
         self.shared = shared
         self.source = source
@@ -50,7 +52,7 @@ class Leaving:
         self.verdicts = verdicts
         self.leave_asked = False
         """The peer is in step, and says that it is to take everything anew: it is left out first."""
-        self.slow_peer_ms = SLOW_PEER_MS
+        self.slow_peer_ms = slow_peer_ms
         self.rejoin_ms = REJOIN_MS
 
     # -- a peer that needs everything ------------------------------------------------------------------------------

@@ -66,7 +66,15 @@ class Mastership:
     """The mastership of one domain at one member: the events, and the parts that they go to."""
 
     def __init__(
-        self, shared: Shared, source: SyncSource, target: SyncTarget, ports: DomainPorts, *, bias_ms: int
+        self,
+        shared: Shared,
+        source: SyncSource,
+        target: SyncTarget,
+        ports: DomainPorts,
+        *,
+        bias_ms: int,
+        slow_peer_ms: int,
+        meet_ms: int,
     ) -> None:
         self.shared = shared
         self.source = source
@@ -76,15 +84,15 @@ class Mastership:
         self.commit = commit = CommitRule(shared, source, view, ports)
         self.role = role = MemberRole(shared, source, target, peer, commit, ports)
         self.claims = claims = Claims(shared, view, peer, commit, role, source, target, ports, bias_ms=bias_ms)
-        self.verdicts = Verdicts(shared, view, peer)
+        self.verdicts = verdicts = Verdicts(shared, view, peer)
         self.following = Following(shared, target, peer, role)
-        self.leaving = Leaving(shared, source, view, peer, commit, role, claims, self.verdicts)
+        self.leaving = Leaving(shared, source, view, peer, commit, role, claims, verdicts, slow_peer_ms=slow_peer_ms)
         self.copy_orders = CopyOrders(shared, target, view, peer, role, self.following, ports.say_hello)
         self.recall = Recall(shared)
         self.now_ms = 0
         """Of the last event that said it."""
         self.started_ms = 0
-        self.meet_ms = 0
+        self.meet_ms = meet_ms
         """After a start, how long a peer that may serve too is awaited before this member goes on alone (P20)."""
 
     # -- start -----------------------------------------------------------------------------------------------------

@@ -65,8 +65,24 @@ class Verdicts:
         self.answered_ms = 0
         self.kind = EventKind.PEER_LOST
         self.paused = False
+        """An operator wants no automatic change of role here: answers are recorded."""
         self.flapping = False
+        """Too many changes of role in a short time, which no authority granted."""
         self.reported = ""
+
+    # -- what is configured, and what an operator orders --------------------------------------------------------------
+
+    def set_policy(self, policy: Policy) -> None:
+        """From whoever asks the classifier: what its word is worth stands in there."""
+        self.policy = policy
+
+    def pause(self, *, paused: bool) -> None:
+        """Whether answers are only recorded."""
+        self.paused = paused
+
+    def set_flapping(self, *, flapping: bool) -> None:
+        """Whether masterships change too often to go on without an operator."""
+        self.flapping = flapping
 
     # -- the link --------------------------------------------------------------------------------------------------
 

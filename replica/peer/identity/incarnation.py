@@ -144,7 +144,7 @@ async def is_replaced(authority: Authority, member: str, incarnation: int) -> bo
 def step_back(node: Node) -> None:
     """No vote until `prove` has come to its end again."""
     for domain in node.paired():
-        domain.mastership.claims.may_claim = False
+        domain.mastership.claims.let_claim(allowed=False)
         domain.mastership.role.become_probe(
             "another start of this member has taken its place: was its data directory copied?"
         )

@@ -44,7 +44,7 @@ class Proving:
         for domain in self._own.node.paired():
             # What is named by this start (nonces, handoffs) must not be named as by an earlier one.
             domain.shared.set_incarnation(number)
-            domain.mastership.claims.may_claim = True
+            domain.mastership.claims.let_claim(allowed=True)
         self._begun, self._busy, self._gives_way = True, False, False
         self._on_counted(number)
 

@@ -13,7 +13,7 @@ def test_every_reason_is_named_at_the_replica() -> None:
     pair = Pair().start()
     pair.b.shared.state.data = DataMark.STALE
     pair.b.core.orders.room_bytes = 0
-    pair.b.core.mastership.verdicts.paused = True
+    pair.b.core.mastership.verdicts.pause(paused=True)
     told = pair.a.hand_over(automatic=True)
     pair.quiesce()
     assert told[0].reasons == ("PINNED", "NOT_IN_SYNC", "DISK")
@@ -22,7 +22,8 @@ def test_every_reason_is_named_at_the_replica() -> None:
 
 def test_a_paused_member_does_as_an_operator_says() -> None:
     pair = Pair().start()
-    pair.a.core.mastership.verdicts.paused = pair.b.core.mastership.verdicts.paused = True
+    for member in pair.up:
+        member.core.mastership.verdicts.pause(paused=True)
     assert pair.a.hand_over(automatic=True)[0].reasons == ("PINNED",)
     told = pair.a.hand_over()
     pair.quiesce()
