@@ -70,12 +70,11 @@ class IdleQueues:
         return None
 
     def due(self, now_ms: int, limit: int) -> list[QueueState]:
-        """Queues whose time is over; each is looked up once more until it is deleted or spared."""
-        found: list[QueueState] = []
-        kept: list[tuple[int, int]] = []
+        """Queues whose time is over, each once, and once more at each look until it is deleted or spared."""
+        found: dict[tuple[int, int], QueueState] = {}  # by entry, of which a time that came up again leaves two
         while len(found) < limit and (when_ms := self.next_ms()) is not None and when_ms <= now_ms:
-            kept.append(heapq.heappop(self._heap))
-            found.append(self._queues[kept[-1][1]])
-        for entry in kept:
+            entry = heapq.heappop(self._heap)
+            found[entry] = self._queues[entry[1]]
+        for entry in found:
             heapq.heappush(self._heap, entry)
-        return found
+        return list(found.values())

@@ -191,6 +191,17 @@ def test_r162_where_a_living_queue_sends_its_dead_letters_stays(named):
     assert driver.master.names() == []
 
 
+@pytest.mark.requirement("R162")
+def test_a_time_that_was_shorter_for_a_while_ends_the_queue_once():
+    """The moment that was waited for first came up again: a record named the queue twice, and both members stopped."""
+    driver = created(empty_idle_expiry=1_000)
+    for idle_ms in (500, 1_000):
+        driver.queue(UPDATE, config=config_of(empty_idle_expiry=idle_ms), mask=["empty_idle_expiry"])
+    assert expire(driver, 500) is None
+    assert list(expire(driver, 500).expire.idle_queue_ids) == [1]
+    assert driver.master.names() == []
+
+
 def test_idle_queues_end_in_bounded_records():
     driver = Driver(Limits(idle_max=2))
     for number in range(5):

@@ -170,3 +170,31 @@ def test_what_is_forgotten_is_no_longer_counted() -> None:
         assert producer is not None
         assert known.rows == producer.rows == {4: 4, 5: 2, 6: 2}.get(sequence, sequence)
         assert producer.first_kept == {5: 4, 6: 5}.get(sequence, 1)
+
+
+def test_as_many_rows_as_may_be_are_kept_whatever_their_age() -> None:
+    known = Producers(Limits(dedup_window_ms=100, dedup_rows_max=2))
+    known.add(1, b"one", run_of(1), 0)
+    known.add(1, b"two", run_of(1), 200)
+    assert known.rows == 2
+    known.add(1, b"two", run_of(2), 200)
+    assert [name for (_, name), _ in known.dump()] == [b"two"]
+
+
+def test_as_many_producers_as_may_be_are_kept_whatever_their_age() -> None:
+    known = Producers(Limits(dedup_window_ms=100, dedup_producers_max=2))
+    known.add(1, b"one", run_of(1), 0)
+    known.add(1, b"two", run_of(1), 200)
+    assert known.rows == 2
+    known.add(1, b"three", run_of(1), 200)
+    assert [name for (_, name), _ in known.dump()] == [b"two", b"three"]
+
+
+def test_a_producer_that_was_used_within_its_time_stays_to_the_last_millisecond() -> None:
+    known = Producers(Limits(dedup_window_ms=100, dedup_producers_max=1))
+    known.add(1, b"one", run_of(1), 0)
+    known.add(1, b"two", run_of(1), 100)
+    assert known.rows == 2
+    known.add(1, b"two", run_of(2), 101)
+    assert known.rows == 2
+    assert [name for (_, name), _ in known.dump()] == [b"two"]
