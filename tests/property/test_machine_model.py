@@ -21,6 +21,7 @@ from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tests.property.model import Lease, Message, Queue
 from tests.support import profiles
 from tests.unit.replica.machine.driver import MEMBERS, Driver, batch_of, indexes_of
+from tests.unit.replica.machine.everything import state_of
 
 NAMES = ("q", "r")
 DELIVERIES = {"q": 3, "r": 0}  # r is where the dead letters of q go
@@ -315,8 +316,9 @@ class Comparison(RuleBasedStateMachine):
 
     def restart_the_master(self) -> None:
         digest = self.driver.master.digest()
-        data = self.driver.master.snapshot()
+        data, held = self.driver.master.snapshot(), state_of(self.driver.master)
         self.driver.master = Machine.restore(data, MEMBERS, self.driver.limits)
+        assert state_of(self.driver.master) == held
         assert self.driver.master.digest() == digest
         assert self.driver.master.snapshot() == data
 
@@ -447,6 +449,9 @@ class Comparison(RuleBasedStateMachine):
             assert self.driver.master.has_ready(queue_id) == ready
             live = {log for queue, log in self.driver.master.live_log_indexes() if queue == queue_id}
             assert live == model.live()
+            for above in (0, *live):
+                following = min((log for log in live if log > above), default=None)
+                assert self.driver.master.next_record(queue_id, above) == following
 
     @invariant()
     def each_message_is_in_one_place(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +12,9 @@ from replica.machine.plan.copies import plan_copies
 from replica.machine.plan.reply import plan_reply
 from replica.machine.plan.reply_copies import is_addressed, owed_of
 from replica.machine.plan.time import next_due_ms, plan_expire, plan_volatile_lost
-from replica.machine.state.completions import REPLIED, Completions
+from replica.machine.sets.ranges import RangeSet
+from replica.machine.state import completions
+from replica.machine.state.completions import REPLIED, Completions, Deadlines
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -172,6 +175,29 @@ def test_the_answers_record_is_live_until_it_is_forgotten():
     driver.expire()
     assert (driver.freed, list(driver.master.live_log_indexes())) == ([answer - 2, answer], [])
     assert not driver.master.live(answer, 1)
+
+
+def test_records_that_hold_messages_or_answers_are_found_one_after_the_other():
+    """From any place, over the seconds in which the answers came, among messages that nobody has answered yet."""
+    driver = made(TWO_WAY)
+    left, answers = {}, []
+    for _ in range(4):
+        first = driver.send(3).first_index
+        left |= dict.fromkeys(range(first, first + 3), driver.log_index)
+        lease_id, indexes = driver.lease(2)
+        for index in indexes:
+            driver.reply(lease_id, index)
+            answers.append(driver.log_index)
+            del left[index]
+            driver.now_ms += 600
+    wanted = sorted({*left.values(), *answers})
+    for above in range(driver.log_index + 2):
+        following = min((log_index for log_index in wanted if log_index > above), default=None)
+        assert driver.master.next_record(1, above) == following
+        assert driver.restored().next_record(1, above) == following
+    assert list(driver.master.live_log_indexes()) == [(1, log_index) for log_index in wanted]
+    assert [log_index for log_index in range(driver.log_index + 2) if driver.master.live(log_index)] == wanted
+    assert driver.master.next_record(2, 0) is None
 
 
 @pytest.mark.requirement("R018")
@@ -438,14 +464,45 @@ def test_an_answer_that_is_forgotten_is_not_looked_for_among_all_names():
             pytest.fail("a client names as many queues as it likes")
 
     owner = SimpleNamespace(time_ms=1_000, on_bucket=lambda _queue_id, _second: None)
-    completions = Completions(owner, 1)
-    completions.owed = Names()
-    completions.begin(1, 9)
+    kept = Completions(owner, 1)
+    kept.owed = Names()
+    kept.begin(1, 9)
     for index in range(8, 0, -1):
-        completions.end(index, index + 1, REPLIED)
-        completions.answer(index, index, 0)
-        completions.owe(index, f"r{index}", "")
-    assert completions.settle_owed(3)
-    assert not completions.settle_owed(3)
-    completions.forget(MINUTE, [])
-    assert not completions.owed
+        kept.end(index, index + 1, REPLIED)
+        kept.answer(index, index, 0)
+        kept.owe(index, f"r{index}", "")
+    assert kept.settle_owed(3)
+    assert not kept.settle_owed(3)
+    kept.forget(MINUTE, [])
+    assert not kept.owed
+
+
+@pytest.mark.parametrize("slack", [0, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_deadlines_are_rows_that_go_from_the_front(monkeypatch, slack, seed):
+    """Against a list; a row goes once none of its requests is open, and a row before it neither."""
+    monkeypatch.setattr(completions, "_SLACK", slack)
+    chance = random.Random(seed)
+    deadlines, unended, rows = Deadlines(), RangeSet(), []
+    end, when_ms = 1, 100
+    for _ in range(80):
+        start, when_ms = end + (chance.random() < 0.2), when_ms + chance.choice((0, 0, 5))
+        end = start + chance.randrange(1, 4)
+        unended.add(start, end)
+        known = bool(rows) and rows[-1][1] == start and rows[-1][2] == when_ms
+        assert deadlines.add(start, end, when_ms) != known
+        rows = [*rows[:-1], (rows[-1][0], end, when_ms)] if known else [*rows, (start, end, when_ms)]
+        for low, high in list(unended.runs(0, chance.randrange(start - 3, end))):
+            if chance.random() < 0.8:
+                unended.remove(low, high)
+        deadlines.prune(unended)
+        while rows and not unended.count(rows[0][0], rows[0][1]):
+            del rows[0]
+        assert list(zip(*deadlines.columns(), strict=True)) == rows
+        assert list(deadlines.rows()) == [(first, when) for first, _, when in rows]
+        for first in range(end + 2):
+            wanted = next(((until, when) for at, until, when in rows if at == first), None)
+            assert deadlines.find(first) == wanted
+        if chance.random() < 0.1:
+            deadlines = Deadlines.from_columns(deadlines.columns())
+        assert len(deadlines.firsts) <= 2 * max(len(rows), slack) + 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -314,3 +315,23 @@ def test_hashes_are_the_same_everywhere_and_never_that_of_no_group():
     assert hashes_of(["a", "", "a"], 3) == [0x40F89E395B66422F, 0, 0x40F89E395B66422F]
     assert hashes_of(["a"], 2) == [0x40F89E395B66422F] * 2
     assert hashes_of([""], 2) == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_lines_are_as_lists_would_be(seed):
+    chance = random.Random(seed)
+    groups, lines = Groups(), {group: [] for group in (7, 8, 9)}
+    for index in range(1, 200):
+        group = chance.choice((7, 8, 9))
+        line = lines[group]
+        assert groups.enter(group, index) == (not line)
+        line.append(index)
+        for _ in range(chance.randrange(3)):
+            group, gone = chance.choice((7, 8, 9)), chance.randrange(1, index + 1)
+            line = lines[group]
+            following = line[1] if len(line) > 1 and line[0] == gone else 0
+            assert groups.leave(group, gone) == following
+            lines[group] = [each for each in line if each != gone]
+        assert len(groups) == sum(map(bool, lines.values()))
+        for group, line in lines.items():
+            assert [groups.is_first(group, each) for each in line] == [each == line[0] for each in line]

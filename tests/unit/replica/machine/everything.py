@@ -1,0 +1,253 @@
+"""Two states compared in all that they hold, not only in what a snapshot says of them; one with everything in it.
+
+What a machine remembers for speed alone, or of what is over, is compared by what it answers.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from google.protobuf.message import Message as ProtobufMessage
+
+from replica.machine import (
+    BatchCall,
+    Limits,
+    Machine,
+    PublishCall,
+    PublishWeightsCall,
+    ReaderPlace,
+    RegisterCall,
+    ReplyCall,
+    StageCall,
+    Window,
+    columns_of,
+)
+from replica.machine.features.batches import plan_batch
+from replica.machine.features.readers import plan_lose, plan_register
+from replica.machine.features.weights import plan_publish_weights
+from replica.machine.plan.names import AliasCall, DefaultsCall, plan_alias, plan_defaults
+from replica.machine.plan.reply import plan_reply
+from replica.machine.plan.stage import plan_publish, plan_stage, plan_staged
+from replica.machine.plan.time import next_due_ms
+from replica.machine.sets.pages import PagedSet
+from replica.machine.sets.ranges import RangeSet
+from replica.machine.sets.spans import Spans
+from replica.machine.state.completions import Deadlines
+from replica.machine.state.requests import Requests
+from replica.machine.state.segments import Segments
+from replica.machine.state.state import State
+from tandemq.peer.v1 import record_pb2
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+from tandemq.v1 import queue_service_pb2
+from tests.unit.replica.machine.driver import ACK, REJECT, Driver, batch_of, ranges_of
+
+# Caches, callbacks and what another member may have seen more or less of.
+LEFT_OUT = {"row", "_owner", "_limits", "limits", "changes", "listening", "heard", "visible_index", "pending", "idle"}
+SCHEDULES = (
+    "early_ends",
+    "other_ends",
+    "lease_ends",
+    "message_ends",
+    "reply_ends",
+    "completion_ends",
+    "delay_ends",
+    "enabling",
+    "stage_ends",
+)
+FAR_MS = 1 << 62
+
+
+def plain(value: Any) -> Any:
+    """Numbers, texts, lists and dicts."""
+    match value:
+        case RangeSet() | PagedSet():
+            return list(value.edges())
+        case Spans():
+            return list(value)
+        case Segments():
+            columns, extras = value.columns()
+            return [list(column) for column in columns], {
+                place: tuple(map(list, extra)) for place, extra in extras.items()
+            }
+        case Deadlines():
+            return [list(column) for column in value.columns()]
+        case Requests():
+            return value.dump()
+        case ProtobufMessage():
+            return value.SerializeToString(deterministic=True)
+        case OrderedDict():
+            return [(plain(key), plain(each)) for key, each in value.items()]
+        case Mapping():
+            return {plain(key): plain(each) for key, each in value.items()}
+        case set() | frozenset():
+            return sorted(map(plain, value))
+        case list() | tuple() | deque():
+            return tuple(map(plain, value))
+        case int() | float() | str() | bytes() | None:
+            return value
+    if hasattr(value, "typecode"):
+        return list(value)
+    return {name: plain(getattr(value, name)) for name in names_of(value)}
+
+
+def names_of(value: Any) -> Iterator[str]:
+    names = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+    names += list(getattr(value, "__dict__", ()))
+    assert names, f"what is a {type(value)}?"
+    return (name for name in names if name not in LEFT_OUT)
+
+
+def waiting(state: State) -> dict[str, Any]:
+    """What is due one day, whatever entries the schedules have for it."""
+
+    def indexes(runs: Any) -> set[int]:
+        return {index for low, high in runs for index in range(low, high)}
+
+    found: dict[str, Any] = {"next": next_due_ms(state)}
+    found["leases"] = {(due.when_ms, due.ident) for due in state.lease_ends.due(FAR_MS)}
+    found["expiries"] = {
+        (due.when_ms, due.queue_id, index)
+        for due in state.message_ends.due(FAR_MS)
+        for index in indexes(state.expired_runs(due))
+    }
+    found["requests"] = {
+        (due.when_ms, due.queue_id, index)
+        for due in state.reply_ends.due(FAR_MS)
+        for index in indexes(state.late_requests(due))
+    }
+    found["delays"] = {
+        (due.when_ms, due.queue_id, index)
+        for due in state.delay_ends.due(FAR_MS)
+        for index in indexes([state.matured_run(due) or (0, 0)])
+    }
+    for name in ("completion_ends", "enabling", "stage_ends"):
+        found[name] = {tuple(due) for due in getattr(state, name).due(FAR_MS)}
+    found["idle"] = {queue.queue_id for queue in state.idle.due(FAR_MS, 1 << 30)}
+    return found
+
+
+def state_of(machine: Machine) -> dict[str, Any]:
+    """All that it holds, and what it answers."""
+    state = machine.state
+    held = {name: plain(value) for name, value in vars(state).items() if name not in (*LEFT_OUT, *SCHEDULES)}
+    answers = {
+        queue_id: (
+            [(part.first, part.count) for part in machine.browse(queue_id, 0, 0)],
+            machine.has_ready(queue_id),
+            machine.queue_info(queue.name, "a").SerializeToString(deterministic=True),
+        )
+        for queue_id, queue in state.queues.items()
+    }
+    return {"held": held, "waiting": waiting(state), "answers": answers, "live": list(machine.live_log_indexes())}
+
+
+def everything() -> Driver:
+    """Something of everything that a domain can hold."""
+    driver = Driver(Limits(stages_max=10))
+    state = driver.master.state
+
+    def order(plan: Any, call: Any) -> None:
+        driver.order(driver.plan(lambda: plan(state, driver.now_ms, call)))
+
+    driver.order(
+        record_pb2.RecordHeader(time_ms=driver.now_ms, role=record_pb2.RoleOp(owner="a", history_id=b"h" * 16))
+    )
+    driver.create("gone")
+    driver.send(3, queue="gone")
+    driver.queue(record_pb2.QUEUE_ACTION_DELETE, "gone")
+    order(plan_defaults, DefaultsCall(admin_pb2.QueueConfig(annotation="of new ones"), (), 0, b"d" * 16, 1))
+    driver.create("plain", persistence=admin_pb2.PERSISTENCE_CONDITIONAL, max_message_bytes=20, max_deliveries=2)
+    order(plan_alias, AliasCall("another", "plain", b"", 0))
+    driver.enqueue(
+        batch_of(
+            [1, 21, 3, 4, 5],
+            priorities=[1, 2, 3, 4, 9],
+            persistence=[1, 1, 2, 1, 2],
+            ttls_ms=[0, 0, 90_000, 0, 50_000],
+            dedup_ids=["one", "two", "three", "four", "five"],
+            queue="plain",
+        )
+    )
+    driver.enqueue(batch_of([2, 2], dedup_ids=["three", "new"], queue="plain"), client_id=b"another")
+    driver.enqueue(batch_of([2], queue="plain", delays_ms=[5_000]), request_id=b"r" * 16, request_hash=3)
+    lease_id, indexes = driver.lease(3, name="plain", duration_ms=10)
+    settle(driver, "plain", ACK, lease_id, indexes[0])
+    driver.now_ms += 11
+    driver.expire()
+    lease_id, indexes = driver.lease(2, name="plain")
+    settle(driver, "plain", REJECT, lease_id, indexes[0])
+    driver.queue(
+        record_pb2.QUEUE_ACTION_UPDATE,
+        "plain",
+        config=admin_pb2.QueueConfig(persistence=admin_pb2.PERSISTENCE_PERSISTENT),
+        mask=["persistence"],
+    )
+    driver.create("lines", group_mode=admin_pb2.GROUP_MODE_ORDERED)
+    driver.enqueue(
+        batch_of([1] * 6, group_ids=["a", "a", "b", "", "b", "a"], queue="lines", delays_ms=[0, 0, 0, 0, 9, 0])
+    )
+    driver.lease(1, name="lines")
+    driver.create(
+        "idle", empty_idle_expiry={"seconds": 90}, enqueue_enabled=False, enqueue_enabled_at={"seconds": 9_000}
+    )
+    driver.now_ms += 1_500
+    driver.queue(record_pb2.QUEUE_ACTION_CLOSE, "idle", member="b")
+    driver.queue(record_pb2.QUEUE_ACTION_CREATE, "new", config=admin_pb2.QueueConfig(), configuring=True)
+    driver.queue(record_pb2.QUEUE_ACTION_DESTROY, "lines", member="b")
+    driver.create("requests", queue_type=admin_pb2.QUEUE_TYPE_TWO_WAY)
+    batch = batch_of([1] * 5, queue="requests")
+    batch.messages.reply_tos.extend(["", "plain", "plain", "lines", ""])
+    driver.enqueue(batch)
+    lease_id, _ = driver.lease(4, name="requests")
+    for index, to in ((1, ""), (2, "plain"), (4, "lines")):
+        driver.now_ms += 700
+        header = driver.plan(lambda at=index: plan_reply(state, driver.now_ms, ReplyCall("requests", lease_id, at, 1)))
+        header.reply.reply_to, header.reply.correlation_id = to, f"c{index}" if to else ""
+        driver.order(header)
+    settle(driver, "requests", REJECT, lease_id, 3)
+    for name in ("reader", "lost"):
+        order(plan_register, RegisterCall(name, ReaderPlace(3, 1, 2), 60_000, False, b"", 0))
+    driver.order(driver.plan(lambda: plan_lose(state, driver.now_ms, "lost", 5, "of a test")))
+    order(plan_batch, BatchCall("plain", "consumer", 4, 1, 1 << 40, 60_000))
+    weights = [("plain", 0.5), ("lines", 2.0)]
+    order(plan_publish_weights, PublishWeightsCall("t", weights, 0, 9_000, None, "me", Window(1, 2), b"", 0))
+    stage(driver)
+    return driver
+
+
+def settle(driver: Driver, name: str, outcome: queue_service_pb2.Outcome, lease_id: int, index: int) -> None:
+    settlement = queue_service_pb2.Settlement(lease_id=lease_id, ranges=ranges_of((index, index)), outcome=outcome)
+    settlement.reason = "of a test" if outcome == REJECT else ""
+    assert driver.settle(settlement, name=name)[0].settled == 1
+
+
+def stage(driver: Driver) -> None:
+    """A batch that is published, one of which a part has entered, one that waits for it, and rows that are staged."""
+    state = driver.master.state
+
+    def staged(number: int, part: int, name: str) -> None:
+        columns = columns_of(batch_of([number] * 2, queue=name))
+        call = StageCall(bytes([number]) * 16, part, name, columns, 50_000, number * 10 + part, "a")
+        driver.order(driver.plan(lambda: plan_stage(state, driver.now_ms, call)))
+
+    def publish(batch: int) -> None:
+        call = PublishCall("writer", "query", batch, [bytes([batch]) * 16], "a")
+        driver.order(driver.plan(lambda: plan_publish(state, driver.now_ms, call)).header)
+
+    for number in (1, 2, 3, 4):
+        driver.now_ms += 10
+        for part, name in ((1, "target"), (2, "second"), (3, "target")):
+            if state.ids.get(name) is None:
+                driver.create(name)
+            staged(number, part, name)
+    publish(1)
+    for _ in range(3):
+        columns = columns_of(batch_of([1, 1]))
+        driver.order(driver.plan(lambda columns=columns: plan_staged(state, driver.now_ms, columns)))
+    publish(2)
+    columns = columns_of(batch_of([2, 2]))
+    driver.order(driver.plan(lambda: plan_staged(state, driver.now_ms, columns)))
+    publish(3)
+    driver.send(1, queue="target")
