@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import random
+
+import pytest
+
 from storage.recent import NOTHING, Published, Recent
 from storage.store import Append
 
@@ -48,3 +52,63 @@ def test_a_read_sees_what_a_write_under_way_writes_exactly_once() -> None:
     failed = later.ended(done=False)
     assert rows(failed.over(0)) == [5, 6]
     assert failed.started(7).attempt == 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_it_is_what_a_list_of_commits_would_be(seed: int) -> None:
+    """Also what of it came since an earlier one; in sizes, in changes and in what is read."""
+    chance = random.Random(seed)
+    values, commits = [NOTHING], list[tuple[list[Append], dict[str, bytes | None]]]()
+    tops = dict.fromkeys(range(3), 0)
+    for number in range(1, 40):
+        appends = []
+        for _ in range(chance.randrange(3)):
+            domain = chance.randrange(3)
+            tops[domain] += chance.randrange(1, 4)
+            appends.append(Append(domain, tops[domain], b"x" * chance.randrange(5)))
+        meta = {chance.choice("ab"): chance.choice((None, b"", b"123"))} if chance.random() < 0.4 or not appends else {}
+        commits.append((appends, meta))
+        values.append(values[-1].add(number, appends, meta))
+    for earlier in range(0, 40, 3):
+        for later in range(earlier, 40):
+            check(values[later].since(values[earlier]), commits[earlier:later], earlier)
+
+
+def check(found: Recent, commits: list[tuple[list[Append], dict[str, bytes | None]]], earlier: int) -> None:
+    appends = [each for made, _ in commits for each in made]
+    meta: dict[str, tuple[int, bytes | None]] = {}
+    for number, (_, values) in enumerate(commits, earlier + 1):
+        meta |= {key: (number, value) for key, value in values.items()}
+    assert dict(found.meta) == meta
+    assert found.changes == len(appends) + sum(len(values) for _, values in commits)
+    assert found.size == sum(len(each.record) for each in appends) + sum(
+        len(value or b"") for _, values in commits for value in values.values()
+    )
+    assert (found.last, bool(found)) == ((earlier + len(commits), True) if commits else (0, False))
+    for domain in range(3):
+        rows = [(log_index, record) for its, log_index, record in appends if its == domain]
+        tail = found.tails.get(domain)
+        assert (tail is None) == (not rows)
+        if tail is not None:
+            assert list(tail.rows(0)) == rows
+            assert (tail.lowest, tail.highest, tail.end) == (rows[0][0], rows[-1][0], len(rows))
+            for first in range(rows[-1][0] + 2):
+                assert list(tail.rows(first)) == [row for row in rows if row[0] >= first]
+                assert tail.read(first) == dict(rows).get(first)
+
+
+def test_a_value_is_added_to_once() -> None:
+    first = added(NOTHING, 1, 5)
+    added(first, 2, 6)
+    with pytest.raises(AssertionError, match="not the newest"):
+        added(first, 2, 6)
+
+
+def test_a_write_that_ended_is_over() -> None:
+    with pytest.raises(AssertionError):
+        Published().ended(done=True)
+    published = Published(added(NOTHING, 1, 5)).started(7)
+    assert (published.attempt, published.transaction, published.writing) == (1, 7, published.now)
+    assert published.over(8) is NOTHING
+    ended = published.ended(done=True)
+    assert (ended.now, ended.attempt, ended.writing) == (NOTHING, 1, None)

@@ -14,9 +14,17 @@ from storage.records import (
     ZERO_DIGEST,
     assemble,
     build_head,
+    head_of,
+    is_bare,
+    is_body,
     read_prefix,
+    read_stored_prefix,
     split,
+    split_stored,
+    split_stored_head,
     verify,
+    verify_stored,
+    verify_stored_head,
 )
 
 HEADER = b"header"
@@ -173,3 +181,59 @@ def test_a_newer_format_is_named_as_such():
     newer[2] = FORMAT_VERSION + 1
     with pytest.raises(NewerFormat, match=r"format 2.*reads up to 1.*Run the version"):
         verify(bytes(newer))
+
+
+@pytest.mark.parametrize("body", [b"", b"body"])
+def test_a_stored_head_is_split_as_its_record_is(body):
+    head, _ = build_head(
+        flags=0, domain=3, epoch=2, log_index=9, header=b"header", body=body, previous_digest=ZERO_DIGEST
+    )
+    record = assemble(head, body)
+    assert head_of(record) == head_of(memoryview(record)) == head
+    assert split_stored_head(head) == (3, 2, 9, b"header")
+    prefix, header, rest = split_stored(record)
+    assert ((prefix.domain, prefix.epoch, prefix.log_index), bytes(header), bytes(rest)) == ((3, 2, 9), b"header", body)
+    assert verify_stored_head(record) == prefix == verify_stored(record) == read_stored_prefix(record)
+    for at in range(len(head)):
+        bad = bytearray(head)
+        bad[at] ^= 1
+        with pytest.raises(CorruptRecord):
+            split_stored_head(bytes(bad))
+        with pytest.raises(CorruptRecord):
+            verify_stored_head(bytes(bad) + body)
+    for other in (head[:-1], head + b"x", head[:55], b""):
+        with pytest.raises(CorruptRecord):
+            split_stored_head(other)
+
+
+def test_a_damaged_body_is_not_looked_at_where_the_head_is_enough():
+    head, _ = build_head(flags=0, domain=3, epoch=2, log_index=9, header=b"", body=b"body", previous_digest=ZERO_DIGEST)
+    bad = assemble(head, b"bady")
+    assert verify_stored_head(bad).log_index == 9
+    assert head_of(bad) == head
+    with pytest.raises(CorruptRecord, match="The body of a record has CRC32C"):
+        verify_stored(bad)
+
+
+def test_in_a_directory_of_ours_a_newer_record_is_damage():
+    head, _ = build_head(flags=0, domain=3, epoch=2, log_index=9, header=b"", body=b"", previous_digest=ZERO_DIGEST)
+    newer = head[:2] + b"\x02" + head[3:]
+    for read in (read_prefix, verify):
+        with pytest.raises(NewerFormat):
+            read(newer)
+    for read in (read_stored_prefix, verify_stored, verify_stored_head, split_stored, split_stored_head, is_bare):
+        with pytest.raises(CorruptRecord):
+            read(newer)
+
+
+@pytest.mark.parametrize(("body", "stored", "bare"), [(b"", b"", False), (b"b", b"b", False), (b"b", b"", True)])
+def test_a_record_is_bare_when_its_body_is_elsewhere(body, stored, bare):
+    head, _ = build_head(
+        flags=FLAG_VOLATILE_BODY, domain=1, epoch=1, log_index=1, header=b"h", body=body, previous_digest=ZERO_DIGEST
+    )
+    record = assemble(head, stored)
+    assert is_bare(record) == bare
+    prefix = read_prefix(record)
+    assert is_body(prefix, body)
+    assert not is_body(prefix, body + b"x")
+    assert not is_body(prefix, b"x")

@@ -146,20 +146,26 @@ def state_of(machine: Machine) -> dict[str, Any]:
 def everything() -> Driver:
     """Something of everything that a domain can hold."""
     driver = Driver(Limits(stages_max=10))
-    state = driver.master.state
-
-    def order(plan: Any, call: Any) -> None:
-        driver.order(driver.plan(lambda: plan(state, driver.now_ms, call)))
-
     driver.order(
         record_pb2.RecordHeader(time_ms=driver.now_ms, role=record_pb2.RoleOp(owner="a", history_id=b"h" * 16))
     )
     driver.create("gone")
     driver.send(3, queue="gone")
     driver.queue(record_pb2.QUEUE_ACTION_DELETE, "gone")
-    order(plan_defaults, DefaultsCall(admin_pb2.QueueConfig(annotation="of new ones"), (), 0, b"d" * 16, 1))
+    order(driver, plan_defaults, DefaultsCall(admin_pb2.QueueConfig(annotation="of new ones"), (), 0, b"d" * 16, 1))
+    for fill in (messages, lines_and_lives, requests, beside, stage):
+        fill(driver)
+    return driver
+
+
+def order(driver: Driver, plan: Any, call: Any) -> None:
+    driver.order(driver.plan(lambda: plan(driver.master.state, driver.now_ms, call)))
+
+
+def messages(driver: Driver) -> None:
+    """Ready, delayed, dying, settled; with priorities, times and dedup ids, on their way to become persistent."""
     driver.create("plain", persistence=admin_pb2.PERSISTENCE_CONDITIONAL, max_message_bytes=20, max_deliveries=2)
-    order(plan_alias, AliasCall("another", "plain", b"", 0))
+    order(driver, plan_alias, AliasCall("another", "plain", b"", 0))
     driver.enqueue(
         batch_of(
             [1, 21, 3, 4, 5],
@@ -184,6 +190,10 @@ def everything() -> Driver:
         config=admin_pb2.QueueConfig(persistence=admin_pb2.PERSISTENCE_PERSISTENT),
         mask=["persistence"],
     )
+
+
+def lines_and_lives(driver: Driver) -> None:
+    """Groups of messages; queues that wait to be deleted, enabled or configured, and one that a member has not."""
     driver.create("lines", group_mode=admin_pb2.GROUP_MODE_ORDERED)
     driver.enqueue(
         batch_of([1] * 6, group_ids=["a", "a", "b", "", "b", "a"], queue="lines", delays_ms=[0, 0, 0, 0, 9, 0])
@@ -196,6 +206,10 @@ def everything() -> Driver:
     driver.queue(record_pb2.QUEUE_ACTION_CLOSE, "idle", member="b")
     driver.queue(record_pb2.QUEUE_ACTION_CREATE, "new", config=admin_pb2.QueueConfig(), configuring=True)
     driver.queue(record_pb2.QUEUE_ACTION_DESTROY, "lines", member="b")
+
+
+def requests(driver: Driver) -> None:
+    """Answered, open and rejected ones; copies of answers that are owed."""
     driver.create("requests", queue_type=admin_pb2.QUEUE_TYPE_TWO_WAY)
     batch = batch_of([1] * 5, queue="requests")
     batch.messages.reply_tos.extend(["", "plain", "plain", "lines", ""])
@@ -203,18 +217,22 @@ def everything() -> Driver:
     lease_id, _ = driver.lease(4, name="requests")
     for index, to in ((1, ""), (2, "plain"), (4, "lines")):
         driver.now_ms += 700
-        header = driver.plan(lambda at=index: plan_reply(state, driver.now_ms, ReplyCall("requests", lease_id, at, 1)))
+        header = driver.plan(
+            lambda at=index: plan_reply(driver.master.state, driver.now_ms, ReplyCall("requests", lease_id, at, 1))
+        )
         header.reply.reply_to, header.reply.correlation_id = to, f"c{index}" if to else ""
         driver.order(header)
     settle(driver, "requests", REJECT, lease_id, 3)
+
+
+def beside(driver: Driver) -> None:
+    """Readers, a numbered batch, weights."""
     for name in ("reader", "lost"):
-        order(plan_register, RegisterCall(name, ReaderPlace(3, 1, 2), 60_000, False, b"", 0))
-    driver.order(driver.plan(lambda: plan_lose(state, driver.now_ms, "lost", 5, "of a test")))
-    order(plan_batch, BatchCall("plain", "consumer", 4, 1, 1 << 40, 60_000))
+        order(driver, plan_register, RegisterCall(name, ReaderPlace(3, 1, 2), 60_000, False, b"", 0))
+    driver.order(driver.plan(lambda: plan_lose(driver.master.state, driver.now_ms, "lost", 5, "of a test")))
+    order(driver, plan_batch, BatchCall("plain", "consumer", 4, 1, 1 << 40, 60_000))
     weights = [("plain", 0.5), ("lines", 2.0)]
-    order(plan_publish_weights, PublishWeightsCall("t", weights, 0, 9_000, None, "me", Window(1, 2), b"", 0))
-    stage(driver)
-    return driver
+    order(driver, plan_publish_weights, PublishWeightsCall("t", weights, 0, 9_000, None, "me", Window(1, 2), b"", 0))
 
 
 def settle(driver: Driver, name: str, outcome: queue_service_pb2.Outcome, lease_id: int, index: int) -> None:
