@@ -40,10 +40,6 @@ class RangeSet:
         """A copy, the same for equal sets whatever happened to them before."""
         return self._edges[self._head :]
 
-    def __len__(self) -> int:
-        """Runs, not integers: what it costs to walk over it."""
-        return (len(self._edges) - self._head) // 2
-
     def __bool__(self) -> bool:
         return self.size > 0
 

@@ -7,7 +7,8 @@ import pytest
 from replica.machine import EnqueueCall, LeaseCall, Limits, columns_of
 from replica.machine.plan.enqueue import plan_enqueue
 from replica.machine.plan.lease import plan_lease
-from replica.machine.plan.time import next_due_ms, plan_volatile_lost
+from replica.machine.plan.time import next_due_ms, plan_expire, plan_volatile_lost
+from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tests.unit.replica.machine.driver import ACK, RELEASE, Driver, batch_of, indexes_of
@@ -153,3 +154,64 @@ def test_lost_volatile_bodies_are_said_in_a_record_ready_and_leased_alike():
     assert driver.master.live(2, queue_id)
     assert driver.master.live(3)
     assert not driver.master.live(1)
+
+
+def amounts(op: record_pb2.ExpireOp) -> tuple[int, int, int, int]:
+    """Leases, messages, requests and delayed messages that a record ends."""
+    ranges = (
+        sum(part.count for each in found for part in each.ranges)
+        for found in (op.messages, op.reply_timeouts, op.matured)
+    )
+    return (len(op.lease_ids), *ranges)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 5, 7, 8, 100])
+def test_one_record_ends_as_much_as_it_may_of_all_that_is_due(most):
+    """Leases first, then messages, requests, and what is delayed; of several queues and batches together."""
+    driver = Driver(Limits(expire_max=most))
+    for name in ("q", "r"):
+        driver.create(name, queue_type=admin_pb2.QUEUE_TYPE_TWO_WAY, reply_timeout={"seconds": 5})
+        for _ in range(2):
+            driver.enqueue(batch_of([1] * 2, queue=name))
+        driver.lease(1, name=name, duration_ms=1_000)
+    driver.create("s")
+    for _ in range(2):
+        driver.enqueue(batch_of([1] * 2, queue="s", ttls_ms=[4_000]))
+    driver.enqueue(batch_of([1] * 3, queue="s", delays_ms=[3_000]))
+    driver.now_ms += 5_000
+    found = []
+    while (header := driver.plan(lambda: plan_expire(driver.master.state, driver.now_ms))) is not None:
+        driver.order(header)
+        found.append(amounts(header.expire))
+    assert tuple(map(sum, zip(*found, strict=True))) == (2, 4, 8, 3)
+    assert [sum(each) for each in found[:-1]] == [most] * (len(found) - 1)
+    assert 0 < sum(found[-1]) <= most
+    kinds = [kind for each in found for kind, count in enumerate(each) if count]
+    assert kinds == sorted(kinds)
+    assert (driver.info("q").length, driver.info("r").length, driver.lease(9, name="s")[1]) == (0, 0, [5, 6, 7])
+
+
+def test_what_is_due_has_its_time_and_nothing_before_it():
+    """A lease and a delay end in the millisecond after the one they say, all else in that one."""
+    driver = Driver()
+    driver.create(queue_type=admin_pb2.QUEUE_TYPE_TWO_WAY, reply_timeout={"seconds": 9})
+    driver.send(1)
+    driver.lease(1, duration_ms=100)
+    driver.enqueue(batch_of([1], delays_ms=[200]))
+    driver.enqueue(batch_of([1], ttls_ms=[300]))
+    driver.queue(record_pb2.QUEUE_ACTION_CREATE, "idle", config=admin_pb2.QueueConfig(empty_idle_expiry={"seconds": 1}))
+    began_ms, seen = driver.now_ms, []
+    while (due_ms := next_due_ms(driver.master.state)) is not None and due_ms < began_ms + 10_000:
+        driver.now_ms = due_ms - 1
+        assert driver.plan(lambda: plan_expire(driver.master.state, driver.now_ms)) is None
+        driver.now_ms = due_ms
+        op = driver.plan(lambda: plan_expire(driver.master.state, driver.now_ms)).expire
+        driver.expire()
+        seen.append((due_ms - began_ms, [field.name for field, _ in op.ListFields() if field.name != "lease_rules"]))
+    assert seen == [
+        (101, ["lease_ids"]),
+        (201, ["matured"]),
+        (300, ["messages"]),
+        (1_000, ["idle_queue_ids"]),
+        (9_000, ["reply_timeouts"]),
+    ]

@@ -136,6 +136,7 @@ def test_they_answer_as_a_dict_of_messages(monkeypatch: pytest.MonkeyPatch, bloc
             world.check(world.made)
     world.check(world.made)
     columns, extras = world.made.columns()
+    assert bool(columns[-1]) == any(each for each in columns[-1]), "nothing, where nothing expires at one time"
     again = Segments.from_columns(columns, extras)
     world.check(again)
     assert again.columns() == world.made.columns()
@@ -151,3 +152,29 @@ def test_what_is_not_there_is_not_taken(end: int) -> None:
     made.take(3, 4, freed)
     with pytest.raises(AssertionError):
         made.take(1, end, freed)
+
+
+def test_rows_share_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(segments, "BLOCK_ROWS", 4)
+    made = Segments()
+    for at in range(9):
+        made.append(1 + at, 1 + at, 1, 10)
+    for each in (made, Segments.from_columns(*made.columns())):
+        assert [list(block.logs) for block in each._blocks] == [[1, 2, 3, 4], [5, 6, 7, 8], [9]]
+
+
+def test_a_run_ends_where_it_ends_however_much_lies_behind_it() -> None:
+    made = Segments()
+    for at in range(3 * segments.BLOCK_ROWS):
+        made.append(1 + 2 * at, 1 + at, 2, 10)
+
+    class Looked(list[object]):
+        at = 0
+
+        def __getitem__(self, place: object) -> object:
+            Looked.at += 1
+            return super().__getitem__(place)  # type: ignore[index]  # by number, as every list
+
+    made._blocks = Looked(made._blocks)  # type: ignore[assignment]  # a list of the same
+    assert [(part.start, part.end) for part in made.parts(2, 4)] == [(2, 3), (3, 4)]
+    assert Looked.at == 2, "the block, once to find the row and once to walk from there"
