@@ -128,8 +128,11 @@ class Module:
     def imports(self) -> list[Import]:
         return [item for item in self.all_imports() if not item.typed]
 
-    def all_imports(self) -> list[Import]:
-        return list(self._imports(self.tree, lazy=False))
+    def all_imports(self) -> tuple[Import, ...]:
+        return imports_of(self)
+
+    def imports_below(self) -> Iterator[Import]:
+        return self._imports(self.tree, lazy=False)
 
     def _imports(self, node: ast.AST, *, lazy: bool) -> Iterator[Import]:
         for child in ast.iter_child_nodes(node):
@@ -148,10 +151,18 @@ class Module:
                     for typed in self._imports(ast.Module(body, []), lazy=lazy):  # the body never runs
                         yield replace(typed, typed=True)
                     yield from self._imports(ast.Module(orelse, []), lazy=lazy)
-                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.Lambda():
+                case ast.FunctionDef() | ast.AsyncFunctionDef():
                     yield from self._imports(child, lazy=True)
+                case ast.expr():
+                    pass  # holds no statement
                 case _:
                     yield from self._imports(child, lazy=lazy)
+
+
+@cache
+def imports_of(module: Module) -> tuple[Import, ...]:
+    """Most rules ask for them, and each for those of all modules."""
+    return tuple(module.imports_below())
 
 
 def module_of(path: str, text: str) -> Module:
@@ -337,7 +348,8 @@ def literal_sleeps(module: Module) -> list[str]:
         f"{module.path}:{node.lineno} sleeps; wait for the event instead"
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Call)
-        and ast.unparse(node.func).rpartition(".")[2] == "sleep"
+        and isinstance(node.func, ast.Name | ast.Attribute)
+        and (node.func.id if isinstance(node.func, ast.Name) else node.func.attr) == "sleep"
         and any(isinstance(argument, ast.Constant) and argument.value != 0 for argument in node.args)
     ]
 

@@ -43,11 +43,20 @@ def _found(module: Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(module.tree):
         if not isinstance(node, ast.Call):
             continue
-        called = ast.unparse(node.func)
+        called = dotted(node.func)
         if called in PRINTING and module.name not in TERMINAL:
             yield node.lineno, f"calls {called}: use tandemq.cli.output"
         if called in LOGGING and module.name not in LOGS:
             yield node.lineno, f"calls {called}: use tandemq.cli.logs"
+
+
+def dotted(called: ast.expr) -> str:
+    """As written, where it is a name or one of a name's; "": anything else."""
+    if isinstance(called, ast.Name):
+        return called.id
+    if isinstance(called, ast.Attribute) and (owner := dotted(called.value)):
+        return f"{owner}.{called.attr}"
+    return ""
 
 
 def test_text_is_shown_by_the_ways_that_escape_it() -> None:

@@ -49,13 +49,15 @@ def test_a_stale_line_is_found(tree: Path, change: str) -> None:
     assert written(again, tree, ("part",)) == again
 
 
-def test_the_check_names_the_command_that_mends_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = tmp_path / "MODULES.md"
-    page.write_text(PAGE.read_text(encoding="utf-8").replace("`replica/__init__.py`", "`replica/nowhere.py`"))
-    assert module_map.main("check", page) == 1
+def test_the_check_names_the_command_that_mends_the_page(
+    tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page, here = tmp_path / "MODULES.md", (tree, ("part",))
+    page.write_text(written(EMPTY, *here).replace("`part/inner/a.py`", "`part/nowhere.py`"))
+    assert module_map.main("check", page, *here) == 1
     assert "run make modules" in capsys.readouterr().err
-    assert module_map.main("write", page) == 0
-    assert module_map.main("check", page) == 0
+    assert module_map.main("write", page, *here) == 0
+    assert module_map.main("check", page, *here) == 0
 
 
 def test_a_module_without_a_docstring_is_refused_by_name(tree: Path) -> None:

@@ -56,11 +56,11 @@ def written(page: str, root: Path = ROOT, parts: tuple[str, ...] = PARTS) -> str
     return PLACE.sub(lambda _: body, page)
 
 
-def main(verb: str, page: Path = PAGE) -> int:
+def main(verb: str, page: Path = PAGE, root: Path = ROOT, parts: tuple[str, ...] = PARTS) -> int:
     """The exit code."""
     text = page.read_text(encoding="utf-8")
     try:
-        now = written(text)
+        now = written(text, root, parts)
     except NoDocstringError as error:
         print(error, file=sys.stderr)
         return 1

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 
@@ -107,7 +109,17 @@ def test_a_full_map_refuses_and_keeps_what_is_pending(tmp_path):
 # -- reading meanwhile -----------------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def restless() -> Iterator[None]:
+    """Threads give way to each other a hundred times as often as they do by themselves."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(usual / 100)
+    yield
+    sys.setswitchinterval(usual)
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("restless")
 def test_readers_see_one_moment_while_commits_are_logged_folded_cut_and_wiped(tmp_path):
     """Each commit moves the domain and the value together; a mixture of two moments would have a gap or go back."""
     done = threading.Event()
@@ -144,7 +156,7 @@ def test_readers_see_one_moment_while_commits_are_logged_folded_cut_and_wiped(tm
     with closing(store), ThreadPoolExecutor(4) as pool:
         readers = [*(pool.submit(read) for _ in range(3)), pool.submit(fold)]
         try:
-            for life in range(60):
+            for life in range(20):
                 # A domain is one life: wiped and begun again in one commit, which goes directly.
                 number = b"%d" % life
                 meta = {"pair-of/a": number, "pair-of/b": number}

@@ -479,6 +479,12 @@ class Comparison(RuleBasedStateMachine):
         assert again.digest() == self.driver.master.digest()
 
 
-Comparison.TestCase.settings = profiles.of(500, stateful_step_count=50)
+class More(Comparison):
+    """The same, over more examples."""
+
+
+Comparison.TestCase.settings = profiles.of(150, stateful_step_count=50)
+More.TestCase.settings = profiles.of(500, stateful_step_count=50)
 # A failure is worth the minutes that it takes to make it small.
 TestMachineIsTheModel = pytest.mark.slow(pytest.mark.timeout(600)(Comparison.TestCase))
+TestMachineIsTheModelInMoreExamples = pytest.mark.wide(pytest.mark.slow(pytest.mark.timeout(600)(More.TestCase)))

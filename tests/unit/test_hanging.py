@@ -13,16 +13,16 @@ ROOT = Path(__file__).resolve().parents[2]
 HANGS = """
 import asyncio, signal, subprocess, time, pytest
 
-@pytest.mark.timeout(1)
+@pytest.mark.timeout(0.2)
 async def test_waits_in_a_loop():
     await asyncio.Event().wait()
 
-@pytest.mark.timeout(1)
+@pytest.mark.timeout(0.2)
 async def test_polls_in_a_loop():
     while True:
         await asyncio.sleep(0.01)
 
-@pytest.mark.timeout(1)
+@pytest.mark.timeout(0.2)
 def test_waits_for_a_process():
     with subprocess.Popen(["sleep", "1000"]) as process:
         try:
@@ -36,7 +36,7 @@ def test_comes_after_them():
 BELOW = """
 import signal, time, pytest
 
-@pytest.mark.timeout(1)
+@pytest.mark.timeout(0.2)
 def test_hears_no_signal():
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
     time.sleep(1000)
@@ -61,7 +61,7 @@ def test_tests_that_hang_fail_and_the_next_one_runs(tmp_path: Path) -> None:
     assert ended.returncode == pytest.ExitCode.TESTS_FAILED, ended.stdout + ended.stderr
     assert "3 failed, 1 passed" in ended.stdout
     for name in ("test_waits_in_a_loop", "test_polls_in_a_loop", "test_waits_for_a_process"):
-        assert f"{name} - Failed: Timeout (>1.0s)" in ended.stdout, ended.stdout
+        assert f"{name} - Failed: Timeout (>0.2s)" in ended.stdout, ended.stdout
 
 
 def test_a_hang_that_no_failure_ends_ends_the_process_and_shows_where(tmp_path: Path) -> None:

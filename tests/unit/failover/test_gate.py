@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
+from typing import NamedTuple
 
 import pytest
 
@@ -27,20 +28,35 @@ def situations() -> Iterator[Situation]:
             yield Situation(kind, 3, role, data, connected, authority, readable, safety, accept, paused, flapping)
 
 
+class Ruled(NamedTuple):
+    """Of all answers in all situations, which are too many to keep."""
+
+    claims: list[tuple[Answer, Situation, Ruling]]
+    misjudged_failures: list[tuple[Answer, Situation]]
+    without_words: list[tuple[Answer, Situation]]
+
+
 @pytest.fixture(scope="module")
-def rulings() -> list[tuple[Answer, Situation, Ruling]]:
-    return [(answer, now, rule(answer, now)) for now in situations() for answer in answers()]
-
-
-def claims(rulings: list[tuple[Answer, Situation, Ruling]]) -> list[tuple[Answer, Situation, Ruling]]:
-    return [each for each in rulings if each[2].lets_claim]
+def ruled() -> Ruled:
+    found = Ruled([], [], [])
+    given = list(answers())
+    for now in situations():
+        acts = now.kind not in (EventKind.DIVERGENCE, EventKind.PREFLIGHT)
+        for answer in given:
+            ruling = rule(answer, now)
+            if ruling.lets_claim:
+                found.claims.append((answer, now, ruling))
+            if (ruling.effect is Consequence.FAIL) != (answer.verdict is Verdict.FAILED_INSTANCE and acts):
+                found.misjudged_failures.append((answer, now))
+            if not ruling.why:
+                found.without_words.append((answer, now))
+    return found
 
 
 @pytest.mark.slow
-def test_what_lets_a_member_claim(rulings: list[tuple[Answer, Situation, Ruling]]) -> None:
-    found = claims(rulings)
-    assert found
-    for answer, now, ruling in found:
+def test_what_lets_a_member_claim(ruled: Ruled) -> None:
+    assert ruled.claims
+    for answer, now, ruling in ruled.claims:
         assert answer.verdict in (Verdict.CONTINUE_AS_MASTER, Verdict.ASSUME_MASTERSHIP, Verdict.PEER_ALIVE)
         if answer.verdict is Verdict.ASSUME_MASTERSHIP:
             assert now.role in (Role.REPLICA, Role.PROBE), now
@@ -59,15 +75,12 @@ def test_what_lets_a_member_claim(rulings: list[tuple[Answer, Situation, Ruling]
         assert (ruling.effect is Consequence.CLAIM_UNRECORDED) == (now.has_authority and not now.authority_readable)
 
 
-@pytest.mark.slow
-def test_the_failed_instance_is_always_believed(rulings: list[tuple[Answer, Situation, Ruling]]) -> None:
-    for answer, now, ruling in rulings:
-        acts = now.kind not in (EventKind.DIVERGENCE, EventKind.PREFLIGHT)
-        assert (ruling.effect is Consequence.FAIL) == (answer.verdict is Verdict.FAILED_INSTANCE and acts)
+def test_the_failed_instance_is_always_believed(ruled: Ruled) -> None:
+    assert ruled.misjudged_failures == []
 
 
-def test_every_refusal_says_why(rulings: list[tuple[Answer, Situation, Ruling]]) -> None:
-    assert all(ruling.why for _, _, ruling in rulings)
+def test_every_refusal_says_why(ruled: Ruled) -> None:
+    assert ruled.without_words == []
 
 
 def test_an_answer_about_another_link_generation_has_no_effect() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import chain, product
+from typing import NamedTuple
 
 import pytest
 
@@ -153,13 +154,44 @@ def test_exactly_one_claims_when_one_may() -> None:
         assert sum(claims) == may, facts
 
 
+class Judged(NamedTuple):
+    """What came of all small facts; they are too many to keep."""
+
+    claims: list[tuple[Facts, Claim]]
+    rows: list[PromotionRow]
+    words: dict[str, set[str]]
+    reasons: set[Why]
+    others_followed: list[Facts]
+    """Where the peer is no connected master and is followed all the same, or is one and is not."""
+    without_register: set[Decision]
+    """Where the register cannot be read, and the peer is no connected master."""
+
+
+@pytest.fixture(scope="module")
+def judged() -> Judged:
+    found = Judged([], [], {}, set(), [], set())
+    for facts in chain(all_facts(), (replace(each, peer_data=None) for each in connected_facts())):
+        row, decision = row_of(facts), decide(facts)
+        if row not in found.rows:
+            found.rows.append(row)
+        for name, word in words_of(facts).items():
+            found.words.setdefault(name, set()).add(word)
+        found.reasons.add(decision.reason)
+        leads = facts.peer_connected and facts.peer_role_master
+        if isinstance(decision, Claim):
+            found.claims.append((facts, decision))
+        if isinstance(decision, Follow) != leads:
+            found.others_followed.append(facts)
+        if facts.register is None and not leads:
+            found.without_register.add(decision)
+    return found
+
+
 @pytest.mark.slow
-def test_only_an_eligible_member_claims_and_names_only_eligible_members() -> None:
+def test_only_an_eligible_member_claims_and_names_only_eligible_members(judged: Judged) -> None:
     """P5, P9; not connected, a member speaks for itself alone and only once the peer is lost."""
-    for facts in all_facts():
-        decision = decide(facts)
-        if not isinstance(decision, Claim):
-            continue
+    assert judged.claims
+    for facts, decision in judged.claims:
         assert facts.register is not None, facts
         assert facts.member in decision.members
         alone = facts.peer_lost and facts.verdict_lets and decision.members == {facts.member}
@@ -174,39 +206,37 @@ def test_only_an_eligible_member_claims_and_names_only_eligible_members() -> Non
 
 
 @pytest.mark.slow
-def test_every_claim_is_one_that_the_register_lets_in() -> None:
-    for facts in all_facts():
-        decision = decide(facts)
-        if isinstance(decision, Claim) and facts.register is not None:
-            desired = claim(
-                facts.register,
-                member=facts.member,
-                epoch=next_epoch(facts.register, facts.epoch, 0, facts.peer_epoch),
-                members=decision.members,
-                nonce=b"x",
-            )
-            assert check_set(facts.register, facts.register, desired) is None, facts
+def test_every_claim_is_one_that_the_register_lets_in(judged: Judged) -> None:
+    for facts, decision in judged.claims:
+        assert facts.register is not None
+        desired = claim(
+            facts.register,
+            member=facts.member,
+            epoch=next_epoch(facts.register, facts.epoch, 0, facts.peer_epoch),
+            members=decision.members,
+            nonce=b"x",
+        )
+        assert check_set(facts.register, facts.register, desired) is None, facts
 
 
-@pytest.mark.slow
-def test_a_connected_master_is_followed_whatever_else_is_known() -> None:
-    for facts in all_facts():
-        follows = isinstance(decide(facts), Follow)
-        assert follows == (facts.peer_connected and facts.peer_role_master)
+def test_a_connected_master_is_followed_whatever_else_is_known(judged: Judged) -> None:
+    assert judged.others_followed == []
 
 
-@pytest.mark.slow
-def test_without_a_readable_register_nobody_claims() -> None:
-    for facts in all_facts():
-        if facts.register is None and not (facts.peer_connected and facts.peer_role_master):
-            assert decide(facts) == Wait(Why.REGISTER_UNREADABLE)
+def test_without_a_readable_register_nobody_claims(judged: Judged) -> None:
+    assert judged.without_register == {Wait(Why.REGISTER_UNREADABLE)}
 
 
-@pytest.mark.slow
-def test_every_reason_is_reached() -> None:
-    reasons = {decide(facts).reason for facts in all_facts()}
-    reasons |= {decide(replace(facts, peer_data=None)).reason for facts in connected_facts()}
-    assert reasons == set(Why)
+def test_every_reason_is_reached(judged: Judged) -> None:
+    assert judged.reasons == set(Why)
+
+
+def test_every_row_decides_something_and_every_word_of_a_row_occurs(judged: Judged) -> None:
+    """A row that never fits, or a misspelt word, would be a rule that nobody obeys."""
+    for row in TABLE:
+        for name, word in row.when.items():
+            assert word in judged.words[name], row
+    assert [row for row in TABLE if row not in judged.rows] == []
 
 
 # ---- rows, one by one
@@ -465,19 +495,3 @@ def test_unrecorded_epochs_of_two_members_are_never_one() -> None:
         taken.update(both)
     assert taken.isdisjoint(range(2, 1_024)), "what the register gives out meanwhile"
     assert max(taken) < 1 << 24, "a lease id has 24 bits for it"
-
-
-def test_every_row_decides_something_and_every_word_of_a_row_occurs() -> None:
-    """A row that never fits, or a misspelt word, would be a rule that nobody obeys."""
-    words: dict[str, set[str]] = {}
-    decided: list[PromotionRow] = []
-    for facts in (*all_facts(), *(replace(each, peer_data=None) for each in connected_facts())):
-        row = row_of(facts)
-        if row not in decided:
-            decided.append(row)
-        for name, word in words_of(facts).items():
-            words.setdefault(name, set()).add(word)
-    for row in TABLE:
-        for name, word in row.when.items():
-            assert word in words[name], row
-    assert [row for row in TABLE if row not in decided] == []

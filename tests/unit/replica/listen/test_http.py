@@ -56,7 +56,11 @@ def test_it_answers_get_and_head_and_says_so_to_others(server: HttpServer) -> No
         assert (status, headers["allow"]) == (405, "GET, HEAD"), method
 
 
-def test_a_client_that_sends_half_a_request_is_closed(server: HttpServer) -> None:
+def test_a_client_that_sends_half_a_request_is_closed(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole life is long, so only the bound on the silence ends it."""
+    assert module.SILENCE_S < module.LIFE_S
+    monkeypatch.setattr(module, "SILENCE_S", 0.1)
+    monkeypatch.setattr(module, "LIFE_S", BOUND_S)
     halves = []
     for half in (b"", b"GET /liv", b"GET /livez HTTP/1.1\r\nHost: x\r\n"):
         client = socket.create_connection(("127.0.0.1", server.port), timeout=BOUND_S)

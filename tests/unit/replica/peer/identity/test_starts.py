@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replica.peer.identity import starts
 from replica.peer.identity.starts import ANCHORS, ID_BYTES, RECENT, Start, Starts, begin
 from storage.errors import CorruptRecord
 
@@ -25,6 +26,16 @@ def begun(own: Starts, *names: str) -> Starts:
 
 
 FIRST = begin(0, b"", b"p1")
+FEW = 24
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So many are remembered: what is asked of each start among more than are remembered costs their number cubed.
+    Tests without it keep as many as a member does.
+    """
+    monkeypatch.setattr(starts, "ANCHORS", FEW)
+    monkeypatch.setattr(starts, "RECENT", FEW)
 
 
 def test_a_new_directory_begins_at_one() -> None:
@@ -34,7 +45,8 @@ def test_a_new_directory_begins_at_one() -> None:
     assert not FIRST.is_others(Start.of(1, b"p1"))
 
 
-@pytest.mark.parametrize("counts", [0, 3, RECENT * 2])
+@pytest.mark.usefixtures("few")
+@pytest.mark.parametrize("counts", [0, 3, FEW * 2])
 def test_starts_that_nobody_counts_do_not_reach_another_ones_number(counts: int) -> None:
     """An image of start 1 is put back, and its processes end one after the other: the original's is none of them, also
     once one of them was counted, by a witness that knows no better.
@@ -45,13 +57,14 @@ def test_starts_that_nobody_counts_do_not_reach_another_ones_number(counts: int)
     for number in range(2, own.number + 1):
         assert own.is_others(Start.of(number, b"original")), number
     assert not own.is_others(Start.of(1, b"p1"))
-    assert len(own.encode()) <= (ANCHORS + RECENT) * (9 + ID_BYTES)
+    assert len(own.encode()) <= (FEW + FEW) * (9 + ID_BYTES)
 
 
+@pytest.mark.usefixtures("few")
 def test_who_was_alone_for_many_starts_knows_the_one_that_its_peer_names() -> None:
     """Counted each time; the peer comes back, and knows one of long ago."""
     own = FIRST.counted()
-    for number in range(ANCHORS * 4):
+    for number in range(FEW * 4):
         own = begun(own, f"p{number + 2}").counted()
         for seen in (1, number // 2 + 1, number + 1):
             assert not own.is_others(Start.of(seen, f"p{seen}".encode())), (own.number, seen)
@@ -164,10 +177,11 @@ def test_ids_of_any_length_are_kept(name: bytes) -> None:
     assert begin(1, own.encode(), b"next").recent[0] == own.recent[0]
 
 
+@pytest.mark.usefixtures("few")
 def test_ends_that_nobody_counts_do_not_let_the_original_slip_away() -> None:
     """No start of the directory was counted as it was copied: there is no other end of what is remembered."""
     original = Start.of(2, b"original")
-    own = begun(FIRST, *(f"image{number}" for number in range(RECENT * 2)))
+    own = begun(FIRST, *(f"image{number}" for number in range(FEW * 2)))
     assert own.is_others(original)
     assert begun(own, "next").counted().is_others(original)
 
