@@ -17,12 +17,11 @@ A replica looks twice, the bias apart: a master that lives on answers first, and
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
 from failover.classifier import Answer, Event, EventKind, Outcome, SafetyClass, Verdict, by_authority
-from failover.probe import Seen, Sight, look
+from failover.probe import Looking, Seen, Sight, look
 
 PROBE_S = 1.0
 """One look; less when the event leaves less time."""
@@ -56,12 +55,22 @@ class AltPath:
     name = "alt-path"
     safety = SafetyClass.B
 
-    def __init__(self, address: str, references: Sequence[str], *, bias_s: float = 2.0, http: bool = False) -> None:
+    def __init__(
+        self,
+        address: str,
+        references: Sequence[str],
+        *,
+        bias_s: float = 2.0,
+        http: bool = False,
+        looking: Looking = look,
+    ) -> None:
         self.address, self.references, self.bias_s, self.http = address, tuple(references), bias_s, http
+        self._looking = looking
 
     async def classify(self, event: Event) -> Answer:
         """See Classifier. The bias shrinks to half of the time that the event leaves."""
-        began = time.monotonic()
+        clock = asyncio.get_running_loop().time
+        began = clock()
         time_s = event.decide_by_ms / 1000 * SHARE
         bias_s = min(self.bias_s, time_s / 2)
         probe_s = min(PROBE_S, (time_s - bias_s) / 2)
@@ -70,7 +79,7 @@ class AltPath:
             await asyncio.sleep(bias_s)
             verdict, reason = judge(event, *await self._look(probe_s))
         answer = Answer(event.event_id, event.link_generation, verdict, reason, by=self.name)
-        return replace(answer, duration_ms=round((time.monotonic() - began) * 1000))
+        return replace(answer, duration_ms=round((clock() - began) * 1000))
 
     async def preflight(self) -> list[str]:
         """Looks once at everything, and at what is configured."""
@@ -87,6 +96,7 @@ class AltPath:
     async def _look(self, probe_s: float) -> tuple[Seen, list[Seen]]:
         """At everything at once. References are only connected to: a network is there when a kernel answers."""
         peer, *references = await asyncio.gather(
-            look(self.address, probe_s, http=self.http), *(look(each, probe_s) for each in self.references)
+            self._looking(self.address, probe_s, http=self.http),
+            *(self._looking(each, probe_s) for each in self.references),
         )
         return peer, references

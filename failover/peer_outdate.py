@@ -15,7 +15,6 @@ live: no answer, which promotes nobody.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -68,7 +67,8 @@ class PeerOutdate:
 
     async def classify(self, event: Event) -> Answer:
         """See Classifier. A replica waits the bias first: of two that would outdate each other, the master goes on."""
-        began = time.monotonic()
+        clock = asyncio.get_running_loop().time
+        began = clock()
         none = Answer(event.event_id, event.link_generation, None, by=self.name)
         if event.kind in NOT_MINE or by_authority(event) is Verdict.WAIT:
             # Nothing to gain for this member: the peer's copy may be the better one.
@@ -85,7 +85,7 @@ class PeerOutdate:
         else:
             verdict, reason, evidence = judge(event, replies)
             answer = replace(none, verdict=verdict, reason=reason, evidence=evidence)
-        return replace(answer, duration_ms=round((time.monotonic() - began) * 1000))
+        return replace(answer, duration_ms=round((clock() - began) * 1000))
 
     async def preflight(self) -> list[str]:
         """Whether a member answers there; it is asked for its status only."""

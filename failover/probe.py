@@ -12,7 +12,7 @@ import errno
 import socket
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Protocol
 
 ANSWER_BYTES_MAX = 256
 SILENT_ERRORS = frozenset(
@@ -45,6 +45,14 @@ class Seen:
 
     def __str__(self) -> str:
         return f"{self.address} {self.sight.value}" + (f" ({self.text})" if self.text else "")
+
+
+class Looking(Protocol):
+    """What a classifier looks with: `look`, or the double of a network."""
+
+    async def __call__(self, address: str, timeout_s: float, *, http: bool = False) -> Seen:
+        """See `look`."""
+        ...
 
 
 async def look(address: str, timeout_s: float, *, http: bool = False) -> Seen:

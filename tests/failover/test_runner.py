@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ import pytest
 from failover.classifier import Answer, Event, Outcome, SafetyClass, Verdict
 from failover.command import Command
 from failover.journal import Journal, read
-from failover.runner import CANCELLED, Runner
+from failover.runner import CANCELLED, OVERRUN_S, Runner
 from tests.failover.support import event, script
 from tests.integration.support import until
+from tests.support import virtual_time
 
 LONG_MS = 20_000
 
@@ -71,26 +73,32 @@ async def test_a_verdict_is_asked_for_once(verdict: Verdict) -> None:
     assert run.calls == {verdict.name: 1}
 
 
-async def test_no_answer_is_asked_for_again_with_the_next_attempt() -> None:
+def test_no_answer_is_asked_for_again_with_the_next_attempt() -> None:
     run, asked = runner(None, RuntimeError("no"), Verdict.WAIT)
-    assert (await run.ask(event())).verdict is Verdict.WAIT
+    assert virtual_time.run(run.ask(event())).verdict is Verdict.WAIT
     assert [each.attempt for each in asked.asked] == [1, 2, 3]
     assert {each.event_id for each in asked.asked} == {"e1"}
-    assert asked.asked[2].decide_by_ms < LONG_MS  # the total shrinks
+    assert [each.decide_by_ms for each in asked.asked] == [20_000, 19_800, 19_400], "the total shrinks by each pause"
     assert run.calls == {"NO_ANSWER": 2, "WAIT": 1}
 
 
-async def test_attempts_end() -> None:
+def test_attempts_end() -> None:
     run, asked = runner(None, attempts=2)
-    assert (await run.ask(event(attempt=4))).verdict is None
+    assert virtual_time.run(run.ask(event(attempt=4))).verdict is None
     assert [each.attempt for each in asked.asked] == [4, 5]
 
 
-async def test_the_total_ends_them_too() -> None:
+def test_the_total_ends_them_too() -> None:
     run, asked = runner(None, attempts=1_000, total_ms=400)
-    assert (await run.ask(event())).verdict is None
-    assert 1 <= len(asked.asked) <= 3
-    assert all(each.decide_by_ms <= 400 for each in asked.asked)
+    assert virtual_time.run(run.ask(event())).verdict is None
+    assert [each.decide_by_ms for each in asked.asked] == [400, 200]
+
+
+def test_the_pauses_between_attempts_are_doubled_up_to_a_bound() -> None:
+    run, asked = runner(None, attempts=8, total_ms=3_600_000, call_ms=3_600_000)
+    assert virtual_time.run(run.ask(event())).verdict is None
+    left = [each.decide_by_ms for each in asked.asked]
+    assert [before - after for before, after in pairwise(left)] == [200, 400, 800, 1_600, 2_000, 2_000, 2_000]
 
 
 async def test_without_time_there_is_no_call() -> None:
@@ -119,17 +127,21 @@ async def test_what_breaks_the_contract_is_no_answer(does: object, reason: str) 
     assert answer.reason.startswith(reason)
 
 
-async def test_one_that_does_not_end_is_left_behind_and_not_asked_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("failover.runner.OVERRUN_S", 0.05)
-    go = asyncio.Event()
-    run, asked = runner(go, call_ms=50, attempts=1)
-    asked.classify = _stubborn(asked, go)  # type: ignore[method-assign]
-    assert (await run.ask(event())).reason == "no end within 50 ms, and it could not be ended"
-    assert (await run.ask(event())).reason == "an earlier call has not ended although it was asked to"
-    assert len(asked.asked) == 1
-    go.set()
-    await until(lambda: _done(run), "the earlier call has ended")
-    assert (await run.ask(event())).verdict is Verdict.WAIT
+def test_one_that_does_not_end_is_left_behind_and_not_asked_twice() -> None:
+    async def story() -> None:
+        go = asyncio.Event()
+        run, asked = runner(go, call_ms=50, attempts=1)
+        asked.classify = _stubborn(asked, go)  # type: ignore[method-assign]
+        assert (await run.ask(event())).reason == "no end within 50 ms, and it could not be ended"
+        assert asyncio.get_running_loop().time() == pytest.approx(0.05 + OVERRUN_S)
+        assert (await run.ask(event())).reason == "an earlier call has not ended although it was asked to"
+        assert len(asked.asked) == 1
+        go.set()
+        assert run._stuck is not None
+        await asyncio.wait({run._stuck})
+        assert (await run.ask(event())).verdict is Verdict.WAIT
+
+    virtual_time.run(story())
 
 
 def _stubborn(asked: Scripted, go: asyncio.Event):
@@ -143,10 +155,6 @@ def _stubborn(asked: Scripted, go: asyncio.Event):
         return Answer(each.event_id, each.link_generation, Verdict.WAIT)
 
     return classify
-
-
-async def _done(run: Runner) -> bool:
-    return run._stuck is not None and run._stuck.done()
 
 
 async def test_calls_come_one_at_a_time() -> None:
