@@ -17,7 +17,7 @@ from failover.command import answer_of, code_text, run
 from failover.event_json import document, encode
 from failover.marks import DataMark, Role
 from failover.process import Ended, Process, Ran
-from failover.rehearsal import SITUATIONS, sample
+from failover.rehearsal import REHEARSED, sample
 
 PROMOTIONS = (Verdict.CONTINUE_AS_MASTER, Verdict.ASSUME_MASTERSHIP)
 HANGS_MAX = 3
@@ -77,7 +77,7 @@ async def check(argv: Sequence[str], limit_s: float) -> list[Result]:
 
 def cases() -> Iterator[Case]:
     """What a command must do, and how that is found out."""
-    for kind, situations in SITUATIONS.items():
+    for kind, (_, situations) in REHEARSED.items():
         for role, data in situations:
             yield f"answers {kind.value} as {role.name} {data.name}", _answers(kind, role, data)
     for data in (DataMark.STALE, DataMark.SYNCING, DataMark.DAMAGED):

@@ -40,6 +40,12 @@ class EventKind(StrEnum):
     PREFLIGHT = "PREFLIGHT"  # a rehearsal; the answer is never acted upon
 
 
+CONNECTED_KINDS = (EventKind.PEER_SLOW, EventKind.LOCAL_FAULT)
+"""Asked about while the peer is connected."""
+OWN_FAULTS = (EventKind.LOCAL_FAULT,)
+"""About this member, not about its peer: asked even where the register decides who lives."""
+
+
 class Evidence(StrEnum):
     """What a verdict rests on, beyond opinion."""
 
@@ -93,7 +99,7 @@ class Event:
     heard_ago_ms: int = 0  # since this member heard the peer
     heard_us_ago_ms: int = 0  # since the peer said that it heard this member
     refused: bool = False  # nobody listens at the peer's port
-    peer_connected: bool = False  # possible for PEER_SLOW and LOCAL_FAULT
+    peer_connected: bool = False  # possible for CONNECTED_KINDS
     peer_left: bool = False  # it said that it goes away in good order
     peer_address: str = ""  # peer port
     peer_endpoint: str = ""  # client port
@@ -168,7 +174,7 @@ def by_authority(event: Event) -> Verdict:
     20 for a master, 21 for a member with a good copy, else wait. A fault of this member's own: stop while the
     peer is there to go on.
     """
-    if event.kind is EventKind.LOCAL_FAULT:
+    if event.kind in OWN_FAULTS:
         paired = all(event.peer in part.in_sync_set for part in event.domains)
         return Verdict.FAILED_INSTANCE if event.peer_connected and paired else Verdict.WAIT
     if event.is_master:
@@ -192,7 +198,7 @@ class AuthorityClassifier:
     def now(self, event: Event) -> Answer:
         """The same without waiting: a takeover does not go through the loop for it."""
         verdict = by_authority(event)
-        why = event.cause if event.kind is EventKind.LOCAL_FAULT else "the register decides"
+        why = event.cause if event.kind in OWN_FAULTS else "the register decides"
         return Answer(event.event_id, event.link_generation, verdict, why, by=self.name)
 
     async def preflight(self) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from failover.classifier import SCHEMA_VERSION, DomainFacts, Event, EventKind
+from failover.classifier import CONNECTED_KINDS, SCHEMA_VERSION, DomainFacts, Event, EventKind
 from failover.marks import DataMark, Role
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
@@ -92,7 +92,7 @@ class PeerJson(msgspec.Struct, frozen=True, kw_only=True):
     heard_ago_ms: Annotated[int, msgspec.Meta(ge=0, description="Since this member heard it.")] = 0
     heard_us_ago_ms: Annotated[int, msgspec.Meta(ge=0, description="Since it said that it heard this member.")] = 0
     refused: Annotated[bool, msgspec.Meta(description="Nobody listens at its port.")] = False
-    connected: Annotated[bool, msgspec.Meta(description="Possible for PEER_SLOW and LOCAL_FAULT.")] = False
+    connected: Annotated[bool, msgspec.Meta(description=f"Possible for {' and '.join(CONNECTED_KINDS)}.")] = False
     left: Annotated[bool, msgspec.Meta(description="It said that it goes away in good order.")] = False
 
 

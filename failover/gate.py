@@ -36,13 +36,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from failover.classifier import Answer, EventKind, Evidence, SafetyClass, Verdict
+from failover.classifier import CONNECTED_KINDS, Answer, EventKind, Evidence, SafetyClass, Verdict
 from failover.marks import DataMark, Role
 
 PROOF = (Evidence.PEER_OUTDATED, Evidence.PEER_POWERED_OFF, Evidence.OPERATOR)
 MASTERS = (Role.MASTER, Role.MASTER_SUSPENDED, Role.CEDING)
-CONNECTED_KINDS = (EventKind.PEER_SLOW, EventKind.LOCAL_FAULT)
-"""Events that are asked about while the peer is connected."""
 
 BOTH_AWAY = (
     "the peer is lost and the authority cannot be asked: nobody may go on alone without it. Bring one of them back, or "

@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from failover import gate
-from failover.classifier import Answer, Classifier, DomainFacts, Event, EventKind
+from failover.classifier import CONNECTED_KINDS, Answer, Classifier, DomainFacts, Event, EventKind
 from failover.marks import DataMark, Role
 
 if TYPE_CHECKING:
     from tandemq.config import ManagerConfig
 
-# Role and copy that a member has when it asks about an event of this kind; the first is the usual one.
-SITUATIONS: dict[EventKind, tuple[tuple[Role, DataMark], ...]] = {
-    EventKind.PEER_LOST: ((Role.REPLICA, DataMark.IN_SYNC), (Role.MASTER, DataMark.IN_SYNC)),
-    EventKind.PEER_SLOW: ((Role.MASTER, DataMark.IN_SYNC),),
-    EventKind.COLD_START_ALONE: ((Role.PROBE, DataMark.IN_SYNC), (Role.PROBE, DataMark.SOLE)),
-    EventKind.HANDOFF_IN_DOUBT: ((Role.CEDING, DataMark.IN_SYNC),),
-    EventKind.AUTHORITY_LOST: ((Role.REPLICA, DataMark.IN_SYNC), (Role.MASTER, DataMark.IN_SYNC)),
-    EventKind.LOCAL_FAULT: ((Role.MASTER, DataMark.IN_SYNC),),
-    EventKind.DIVERGENCE: ((Role.DIVERGED, DataMark.SOLE),),
-    EventKind.PREFLIGHT: ((Role.REPLICA, DataMark.IN_SYNC), (Role.MASTER, DataMark.IN_SYNC)),
-}
-CAUSES = {
-    EventKind.PEER_LOST: "nothing heard for 1500 ms",
-    EventKind.PEER_SLOW: "connected, and its disk has not come along for 10000 ms",
-    EventKind.COLD_START_ALONE: "alone since the start",
-    EventKind.HANDOFF_IN_DOUBT: "the connection was reset after the mastership was ceded",
-    EventKind.AUTHORITY_LOST: "nothing heard for 1500 ms, and the authority does not answer",
-    EventKind.LOCAL_FAULT: "a write has taken 10000 ms",
-    EventKind.DIVERGENCE: "both histories served",
-    EventKind.PREFLIGHT: "a rehearsal",
+
+class Rehearsed(NamedTuple):
+    """How an event of one kind looks when somebody tries a classifier."""
+
+    cause: str
+    situations: tuple[tuple[Role, DataMark], ...]
+    """Role and copy that a member has when it asks about it; the first is the usual one."""
+
+
+_EITHER = ((Role.REPLICA, DataMark.IN_SYNC), (Role.MASTER, DataMark.IN_SYNC))
+_MASTER = ((Role.MASTER, DataMark.IN_SYNC),)
+REHEARSED = {
+    EventKind.PEER_LOST: Rehearsed("nothing heard for 1500 ms", _EITHER),
+    EventKind.PEER_SLOW: Rehearsed("connected, and its disk has not come along for 10000 ms", _MASTER),
+    EventKind.COLD_START_ALONE: Rehearsed(
+        "alone since the start", ((Role.PROBE, DataMark.IN_SYNC), (Role.PROBE, DataMark.SOLE))
+    ),
+    EventKind.HANDOFF_IN_DOUBT: Rehearsed(
+        "the connection was reset after the mastership was ceded", ((Role.CEDING, DataMark.IN_SYNC),)
+    ),
+    EventKind.AUTHORITY_LOST: Rehearsed("nothing heard for 1500 ms, and the authority does not answer", _EITHER),
+    EventKind.LOCAL_FAULT: Rehearsed("a write has taken 10000 ms", _MASTER),
+    EventKind.DIVERGENCE: Rehearsed("both histories served", ((Role.DIVERGED, DataMark.SOLE),)),
+    EventKind.PREFLIGHT: Rehearsed("a rehearsal", _EITHER),
 }
 
 
@@ -43,13 +47,14 @@ def sample(
     domains: tuple[str, ...] = (),
 ) -> Event:
     """An event as a member would ask it; names and addresses from the configuration, if there is one."""
-    usual_role, usual_data = SITUATIONS[kind][0]
+    rehearsed = REHEARSED[kind]
+    usual_role, usual_data = rehearsed.situations[0]
     role = usual_role if role is None else role
     data = usual_data if data is None else data
     names = domains or (config.domains if config else ("main",))
     member = config.member if config else "a"
     peer = (config and config.peer_member) or "b"
-    connected = kind in gate.CONNECTED_KINDS
+    connected = kind in CONNECTED_KINDS
     authority = config.authority if config else "none"
     return Event(
         event_id=f"rehearsal-{uuid.uuid4().hex[:12]}",
@@ -59,7 +64,7 @@ def sample(
         member=member,
         peer=peer,
         domains=tuple(_facts(name, role, data, (member, peer)) for name in names),
-        cause=CAUSES[kind],
+        cause=rehearsed.cause,
         heard_ago_ms=40 if connected else 1_500,
         heard_us_ago_ms=60 if connected else 1_700,
         peer_connected=connected,

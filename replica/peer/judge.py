@@ -15,9 +15,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from failover.classifier import Answer, AuthorityClassifier, Event, EventKind, Evidence, Outcome, SafetyClass, Verdict
+from failover.classifier import (
+    CONNECTED_KINDS,
+    Answer,
+    AuthorityClassifier,
+    Event,
+    EventKind,
+    Evidence,
+    Outcome,
+    SafetyClass,
+    Verdict,
+)
 from failover.crash_loop import failures_lately
-from failover.gate import CONNECTED_KINDS, MASTERS, Consequence
+from failover.gate import MASTERS, Consequence
 from failover.marks import Role
 from failover.runner import Runner
 from replica.core.mastership.verdicts import Policy

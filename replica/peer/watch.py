@@ -116,7 +116,7 @@ class Watch:
             verdicts = domain.mastership.verdicts
             if not stalled:
                 if verdicts.asked:
-                    verdicts.asked.pop(EventKind.LOCAL_FAULT, None)
+                    verdicts.forget(EventKind.LOCAL_FAULT)
             elif domain.shared.serving:
                 verdicts.ask(EventKind.LOCAL_FAULT, now, f"a write has been under way for {now - began} ms")
                 self.node.dispatch(domain)

@@ -12,8 +12,9 @@ from click.testing import CliRunner, Result
 from failover.check import HANGS_MAX, Bench, cases
 from failover.classifier import EventKind
 from failover.marks import Role
-from failover.rehearsal import SITUATIONS, sample
+from failover.rehearsal import REHEARSED, sample
 from tandemq.cli import root
+from tandemq.cli.classifier import KINDS
 from tests.failover.support import COMMANDS, ECHO_ID, WRONG, Wrong, script
 
 pytestmark = pytest.mark.process
@@ -141,7 +142,8 @@ def test_people_get_a_table_and_a_sum(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_event_is_rehearsed() -> None:
-    assert set(SITUATIONS) == set(EventKind)
+    assert set(REHEARSED) == set(EventKind)
+    assert set(KINDS) == {kind.value for kind in EventKind}, "the command cannot try each"
     for kind in EventKind:
         event = sample(kind)
         assert event.kind is kind

@@ -33,7 +33,7 @@ from failover.event_json import (
     schema_file,
 )
 from failover.marks import DataMark, Role
-from failover.rehearsal import SITUATIONS, sample
+from failover.rehearsal import REHEARSED, sample
 from tandemq.cli import root
 from tests.failover.support import event
 
@@ -82,7 +82,8 @@ def test_what_is_sent_is_what_the_schema_says(asked: Event) -> None:
 def test_the_published_schema_is_the_one_in_force(name: str) -> None:
     """To change it: add fields; raise SCHEMA_VERSION when one changes its meaning; write the file anew."""
     published = (FOLDER / schema_file(name)).read_text()
-    assert json.loads(published) == json.loads(schema(name))
+    how = f"tandemq classifier schema {name} > failover/schema/{schema_file(name)}"
+    assert json.loads(published) == json.loads(schema(name)), f"write it anew: {how}"
     result = CliRunner().invoke(root, ["classifier", "schema", name])
     assert (result.exit_code, result.stdout) == (0, published)
 
@@ -162,7 +163,7 @@ def test_the_answer_schema_says_what_is_taken(told: dict[str, object], right: bo
 
 
 def test_rehearsed_events_follow_the_schema() -> None:
-    for kind, situations in SITUATIONS.items():
+    for kind, (_, situations) in REHEARSED.items():
         for role, data in situations:
             assert violations(document(sample(kind, role, data)), json.loads(schema("event"))) == []
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from failover.classifier import Answer, EventKind, SafetyClass, Verdict, by_authority
+from failover.classifier import OWN_FAULTS, Answer, SafetyClass, Verdict, by_authority
 from failover.gate import MASTERS
 from failover.marks import Role
 
@@ -51,7 +51,7 @@ class Oracle:
 
     def verdict(self, event: Event, *, given: bool = True) -> Verdict:
         """The right one for this event. It counts as given unless it is only asked for."""
-        if event.authority != "none" or event.kind is EventKind.LOCAL_FAULT:
+        if event.authority != "none" or event.kind in OWN_FAULTS:
             return by_authority(event)
         wanted = _own_verdict(event)
         if wanted is Verdict.WAIT or not all(self._may(event.member, part) for part in event.domains):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from failover.classifier import Answer, DomainFacts, EventKind, Evidence, SafetyClass, Verdict
+from failover.classifier import OWN_FAULTS, Answer, DomainFacts, EventKind, Evidence, SafetyClass, Verdict
 from failover.gate import MASTERS, Consequence, Ruling, Situation, rule
 from failover.marks import Link, Role
 from replica.core.state.effects import AskVerdict, Note
@@ -124,7 +124,7 @@ class Verdicts:
         if kind in self.asked:
             return
         self.asked[kind] = now_ms
-        if self.policy.by_authority and kind is not EventKind.LOCAL_FAULT:
+        if self.policy.by_authority and kind not in OWN_FAULTS:
             self.kind, self.answered_ms = kind, now_ms
             self.answer = Answer("", self.generation, self._by_role(), "the register decides", by=BY_AUTHORITY)
             if not self.policy.shadow:
