@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from storage.commit_log import LOG_BYTES
-from storage.disk import PENDING_BYTES_MAX, DiskStore
+from storage.disk import PENDING_BYTES_MAX, DiskStore, open_to_read
 from storage.errors import StoreFull
 from storage.log_format import BLOCK_BYTES
 from storage.store import Append, WriteBatch
@@ -199,3 +199,19 @@ def test_a_view_is_one_moment_of_both(store):
         assert view.domains() == {1: 3, 2: 1}
         assert dict(view.meta_items())["k"] == b"1"
         assert [index for index, _ in view.scan(1, 2, limit_bytes=1)] == [2]
+
+
+def fold_threads() -> int:
+    return sum(each.name == "tandemq-fold" for each in threading.enumerate())
+
+
+def test_who_only_reads_folds_nothing_and_who_has_nothing_pending_has_no_thread(store, tmp_path):
+    append(store, 2)
+    before = fold_threads()
+    with closing(open_to_read(crashed(store))) as found:
+        assert (pending(found), fold_threads()) == ([2], before)
+    with closing(open_here(crashed(store), folds=True)):
+        assert fold_threads() == before + 1
+    store._fold()
+    with closing(open_here(crashed(store), folds=True)) as found:
+        assert (pending(found), fold_threads()) == ([], before)

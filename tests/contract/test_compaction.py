@@ -6,19 +6,22 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import lmdb
 import pytest
 
 from storage.commit_log import LOG_NAME
-from storage.compaction import MAKING, CompactionStep, compact
+from storage.compaction import MAKING, SPARE_BYTES, CompactionStep, compact
 from storage.directory import lock_directory
 from storage.disk import open_disk, open_to_read
 from storage.environment import DATA_FILE
 from storage.errors import CorruptRecord, DirectoryInUse, StoreFailed, StoreFull
 from storage.mark import MARK_FILE
 from storage.store import Append, WriteBatch
+from tests.support.commit_logs import open_here
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -246,3 +249,31 @@ def test_a_reader_sees_the_same(tmp_path: Path) -> None:
     store = open_to_read(tmp_path)
     assert store.meta_items("") == before
     store.close()
+
+
+def test_the_room_that_it_needs_is_the_copys_and_a_little_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the byte; the copy is then no larger than it was said to be."""
+    with closing(open_here(tmp_path, commit_log=False)) as store:
+        store.commit(WriteBatch(appends=[Append(1, index, b"x" * 5000) for index in range(1, 200)]))
+        store.commit(WriteBatch(drops={1: list(range(1, 150))}))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=0))
+    with pytest.raises(StoreFull) as full:
+        compact(tmp_path)
+    needed = int(full.value.what.split()[3].replace(",", ""))
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=needed - 1))
+    with pytest.raises(StoreFull):
+        compact(tmp_path)
+    monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=needed))
+    compacted = compact(tmp_path)
+    assert compacted.after_bytes <= needed - SPARE_BYTES <= compacted.after_bytes + 2 * 4096
+    assert compacted.before_bytes > compacted.after_bytes
+
+
+def test_how_far_the_comparison_is_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.compaction._STEP_ROWS", 10)
+    with closing(open_here(tmp_path, commit_log=False)) as store:
+        store.commit(WriteBatch(appends=[Append(1, index, b"x") for index in range(1, 26)]))
+    told: list[tuple[int, int]] = []
+    compacted = compact(tmp_path, on_progress=lambda done, rows: told.append((done, rows)))
+    assert told == [(done, compacted.rows) for done in range(10, compacted.rows + 1, 10)]
+    assert compacted.rows == 25 + 4

@@ -12,10 +12,10 @@ import pytest
 from chaos.lying import pages
 from storage.commit_log import LOG_BYTES, LOG_NAME
 from storage.disk import SMALL_BYTES_MAX, DiskStore, open_to_read
-from storage.doubt import Doubt, DoubtKind, said
+from storage.doubt import Doubt, DoubtKind, Reported, said
 from storage.environment import DATA_FILE
 from storage.errors import CorruptRecord
-from storage.mark import MARK_FILE
+from storage.mark import MARK_FILE, Mark
 from storage.store import Append, WriteBatch
 from tests.support.commit_logs import append, begin, everything, killed, open_here, pending
 
@@ -230,3 +230,24 @@ def test_a_log_of_four_mebibytes_is_whole(store: DiskStore) -> None:
     (directory / LOG_NAME).write_bytes(b"")
     with pytest.raises(CorruptRecord):
         open_here(directory)
+
+
+def test_a_commit_of_one_kind_leaves_what_was_reported_of_the_other(store: DiskStore) -> None:
+    def reported() -> Reported:
+        instance = store.get_meta("instance")
+        assert instance is not None
+        return Mark(store._directory, DATA_FILE, instance).read()
+
+    large(store, 2)
+    transaction = reported().transaction
+    append(store, 3)
+    append(store, 4)
+    entry = reported().entry
+    assert reported() == Reported(entry, transaction)
+    assert transaction > 1 < entry
+    large(store, 5)
+    assert reported() == Reported(entry, transaction + 1)
+    store.commit(WriteBatch(wipe={2}))
+    assert reported() == Reported(entry, transaction + 2)
+    store.commit(WriteBatch(wipe={3}))
+    assert reported() == Reported(entry, transaction + 2), "nothing was changed"

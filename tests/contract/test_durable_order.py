@@ -124,6 +124,17 @@ def test_a_commit_is_synced_before_it_is_reported(tmp_path: Path, calls: Calls) 
         assert calls == ["write last.mark"], "LMDB syncs by itself"
 
 
+def test_a_new_database_is_made_whole_and_known_by_its_name(tmp_path: Path, calls: Calls) -> None:
+    """A process may die at any moment of it; the directory is synced at each start, for the one that died before."""
+    directory = tmp_path / "new"
+    open_here(directory).close()
+    made = [each for each in without_marks(calls) if "LOCK" not in each]
+    assert made[:5] == ["make new", "sync .", "make new/data.mdb.making", "rename new/data.mdb", "sync new"]
+    del calls[:]
+    open_here(directory).close()
+    assert [each for each in without_marks(calls) if "LOCK" not in each] == ["sync new"]
+
+
 def test_what_was_found_in_a_log_is_synced_before_it_is_taken_up(tmp_path: Path, calls: Calls) -> None:
     """A killed process may have written what is not on the disk yet; from then on it counts as reported."""
     with closing(open_here(tmp_path / "a")) as store:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from replica.machine import Machine, MoveCall, RemoveCall, columns_of
-from replica.machine.plan.dead_letters import HOPS_MAX
+from replica.machine import Limits, Machine, MoveCall, RemoveCall, columns_of
+from replica.machine.plan.dead_letters import HOPS_MAX, dead_letter_config
 from replica.machine.plan.move import dying_of, plan_move, plan_remove
 from replica.machine.plan.time import plan_volatile_lost
+from replica.machine.state.config import milliseconds, resolve
 from replica.machine.state.state import REASONS_MAX
 from replica.machine.views import left_of
 from tandemq.peer.v1 import record_pb2
@@ -325,3 +326,82 @@ def test_a_call_in_several_records_has_one_answer():
     assert (answer.kind, answer.removed, answer.left) == ("remove", 7, 3)
     again = Machine.restore(driver.master.snapshot(), MEMBERS).find_request(request_id, 5)
     assert again == answer
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 9])
+def test_of_many_rows_only_so_many_messages_are_shown(limit):
+    driver = made()
+    driver.send(7)
+    lease_id, _ = driver.lease()
+    for first, last in ((1, 2), (4, 5), (7, 7)):
+        for index in range(first, last + 1):
+            reject(driver, lease_id, index, f"{first}")
+    found = dying(driver, limit)
+    shown = [index for low, high, _ in found.rows for index in range(low, high)]
+    assert shown == [1, 2, 4, 5, 7][:limit]
+    assert [found.reasons[number - 1] for *_, number in found.rows] == ["1", "4", "7"][: len(found.rows)]
+    queue_id = driver.master.queue_id("q")
+    assert queue_id is not None
+    assert dying_of(driver.master.state, queue_id, 5, 9).rows == [(5, 6, 2), (7, 8, 3)]
+
+
+@pytest.mark.parametrize("persistence", [1, 2, 3])
+def test_a_dead_letter_queue_that_the_manager_makes_keeps_what_died_as_it_was(persistence):
+    """As persistent as it was, for ever, and nothing dies there again."""
+    asked = admin_pb2.QueueConfig(
+        persistence=persistence,
+        max_length=7,
+        max_bytes=9 << 20,
+        max_message_bytes=5,
+        queue_type=admin_pb2.QUEUE_TYPE_TWO_WAY,
+        overflow=admin_pb2.OVERFLOW_DROP_HEAD,
+        default_ttl={"seconds": 9},
+        empty_idle_expiry={"seconds": 9},
+        enqueue_enabled=False,
+        dequeue_enabled=False,
+        domain="here",
+    )
+    config = resolve(dead_letter_config(resolve(asked, Limits())), Limits(empty_idle_ms=5))
+    persistent, conditional = admin_pb2.PERSISTENCE_PERSISTENT, admin_pb2.PERSISTENCE_CONDITIONAL
+    assert config.persistence == (persistent if persistence == persistent else conditional)
+    assert (config.max_length, config.max_bytes, config.max_message_bytes, config.domain) == (7, 9 << 20, 5, "here")
+    assert (config.queue_type, config.overflow) == (
+        admin_pb2.QUEUE_TYPE_ONE_WAY_QUEUED_ACK,
+        admin_pb2.OVERFLOW_REJECT,
+    )
+    assert (config.enqueue_enabled, config.dequeue_enabled) == (True, True)
+    assert (milliseconds(config.default_ttl), milliseconds(config.empty_idle_expiry)) == (0, 0)
+    assert (config.max_deliveries, config.dead_letter_queue, config.HasField("dead_letter_queue")) == (0, "", True)
+
+
+def test_the_way_of_dead_letters_is_looked_at_as_far_as_they_go():
+    """A message ends after so many moves, so a circle that is longer holds none for ever; the look is bounded too."""
+    for hops, closes in ((HOPS_MAX - 1, True), (HOPS_MAX, False), (3 * HOPS_MAX, False)):
+        driver = Driver()
+        for number in range(1, hops):
+            driver.create(f"q{number}", dead_letter_queue=f"q{number + 1}")
+        driver.create(f"q{hops}", dead_letter_queue="q0")
+        if closes:
+            refused = driver.refusal(lambda driver=driver: driver.create("q0", dead_letter_queue="q1"))
+            assert refused.reason == common_pb2.REASON_CONFIG_ERROR
+        else:
+            driver.create("q0", dead_letter_queue="q1")
+
+
+@pytest.mark.parametrize("final", [FINAL_STATE_DEAD_LETTERED, FINAL_STATE_PURGED])
+def test_a_move_drops_nothing_that_is_leased_and_enters_whole_or_not_at_all(final):
+    driver = made()
+    driver.create("full", max_length=2, overflow=admin_pb2.OVERFLOW_DROP_HEAD)
+    driver.send(2, queue="full")
+    driver.lease(1, name="full")
+    driver.send(2)
+    if final == FINAL_STATE_DEAD_LETTERED:
+        move(driver, 1, to="full", final=final)
+        assert driver.browse("full") == [1, 3]
+    lease_id, indexes = driver.lease(1, name="full")
+    assert lease_id
+    assert indexes == [driver.info("full").last_index]
+    before = driver.log_index
+    assert driver.refusal(lambda: move(driver, 2, to="full", final=final)).reason == common_pb2.REASON_QUEUE_FULL
+    assert driver.log_index == before
+    assert 2 in driver.browse()

@@ -260,3 +260,21 @@ def apply_delayed(driver: Driver, delays_ms: list[int]) -> None:
     plan = driver.plan_enqueue(batch_of([1] * 20_000, delays_ms=delays_ms))
     driver.log_index += 1
     driver.master.apply(driver.log_index, 1, plan.header)
+
+
+def test_a_time_that_a_message_no_longer_waits_for_matures_nothing(driver):
+    """Neither what lies behind it, nor the message itself, which waits for another time by now."""
+    driver.enqueue(batch_of([1, 1], delays_ms=[100, 1_000]))
+    driver.enqueue(batch_of([1], delays_ms=[100]))
+    assert driver.outcome(ACK, 4242, (1, 1)).settled == 1
+    driver.now_ms += 101
+    driver.expire()
+    assert (driver.info().delayed, driver.lease()[1]) == (1, [3])
+    lease_id = max(driver.master.queue(1).leases)
+    driver.outcome(RELEASE, lease_id, (3, 3), delay_ms=5_000)
+    assert next_due_ms(driver.master.state) == driver.now_ms - 101 + 1_001
+    driver.now_ms += 900
+    driver.expire()
+    assert driver.lease()[1] == [2]
+    assert driver.info().delayed == 1
+    assert [tuple(due)[2] for due in driver.master.state.delay_ends.due(driver.now_ms)] == []

@@ -108,3 +108,11 @@ def test_the_limits_are_exact_whatever_the_sizes(seed: int):
             lease_id, indexes = driver.lease(rng.randrange(1, 5))
             if indexes and rng.random() < 0.5:
                 driver.outcome(ACK, lease_id, *((index, index) for index in indexes))
+
+
+def test_messages_without_a_payload_are_dropped_by_their_number():
+    driver = dropping(max_length=2, max_bytes=0)
+    driver.enqueue(batch_of([0, 0]))
+    assert indexes_of(driver.enqueue(batch_of([0])).dropped) == [1]
+    assert indexes_of(driver.enqueue(batch_of([0, 5])).dropped) == [2, 3]
+    assert (driver.browse(), driver.info().bytes) == ([4, 5], 5)

@@ -329,3 +329,11 @@ def test_a_record_of_an_earlier_time_changes_nothing(driver):
     with pytest.raises(AssertionError, match="never falls"):
         driver.replica.apply(driver.log_index + 1, driver.epoch, header)
     assert driver.replica.digest() == before
+
+
+@pytest.mark.parametrize(("max_bytes", "given"), [(99, [1]), (100, [1, 2]), (101, [1, 2]), (106, [1, 2, 3]), (0, [1])])
+def test_what_has_no_bytes_needs_no_credit(driver, max_bytes, given):
+    """Nor is a message kept back that just fits."""
+    for size in (100, 0, 6):
+        driver.enqueue(batch_of([size]))
+    assert driver.lease(9, max_bytes=max_bytes)[1] == given

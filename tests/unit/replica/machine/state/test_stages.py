@@ -445,3 +445,16 @@ def test_a_batch_follows_the_one_that_its_writer_has_published_or_nothing_is_pub
     driver.enter()
     assert driver.decide(58, 3, previous=58), "a repetition, whose writer has written its number down"
     assert [rows for _, _, _, rows in driver.placed()] == [2]
+
+
+@pytest.mark.parametrize(("sizes", "fits"), [((10, 10), True), ((10, 11), False), ((1, 1, 1), False)])
+def test_a_queue_that_drops_its_head_takes_a_batch_as_large_as_itself(sizes: Sequence[int], fits: bool) -> None:
+    driver = made(overflow=admin_pb2.OVERFLOW_DROP_HEAD, max_length=2, max_bytes=20, max_message_bytes=20)
+    driver.send(2)
+    driver.stage(1, sizes)
+    if fits:
+        driver.publish(1, 1)
+        assert driver.browse() == [3, 4]
+    else:
+        assert driver.reason(lambda: driver.decide(1, 1)) == "QUEUE_FULL"
+        assert driver.browse() == [1, 2]
