@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import resource
 import subprocess
 import sys
@@ -56,17 +57,27 @@ class Seen(NamedTuple):
     """Of all processors, what neither idled nor worked for this phase."""
 
 
-def pytest(name: str, budget_s: float, marks: str, *more: str, jobs: int = 0) -> Phase:
+def pytest(name: str, budget_s: float, marks: str, *where: str, jobs: int = 0) -> Phase:
     spread = ("-n", str(jobs), "--dist", "loadfile", "--max-worker-restart=0") if jobs else ()
-    return Phase(name, (sys.executable, "-m", "pytest", "-m", f"not long and ({marks})", *spread, *more), budget_s)
+    return Phase(name, (sys.executable, "-m", "pytest", "-m", f"not long and ({marks})", *spread, *where), budget_s)
+
+
+def carrying(marker: str) -> tuple[str, ...]:
+    """The files in which a test carries it: reading all of them costs each of a phase's workers ten seconds."""
+    found = re.compile(rf"\bmark\.{marker}\b")
+    paths = sorted((ROOT / "tests").rglob("test_*.py"))
+    return tuple(str(path.relative_to(ROOT)) for path in paths if found.search(path.read_text(encoding="utf-8")))
+
+
+def elsewhere(paths: Iterable[str]) -> tuple[str, ...]:
+    """Without those whose processes have a phase of their own: the simulator takes every processor, Spark starts once."""
+    return tuple(path for path in paths if not path.startswith(("tests/sim/", "tests/spark/")))
 
 
 def make(name: str, budget_s: float, *targets: str) -> Phase:
     return Phase(name, ("make", "--no-print-directory", *targets), budget_s)
 
 
-NOT_HERE = ("--ignore=tests/sim", "--ignore=tests/spark")
-"""They have phases of their own: the simulator takes every processor by itself, and Spark is started once."""
 CHECKS = ("lint", "types", "blocking-check", "proto-check", "proto-lint")
 SEEDS = make("seeds", 60, "sim", "SEEDS=600")
 # What starts processes mostly waits, for leases and takeovers: four files of it at once. What only computes stands
@@ -74,15 +85,15 @@ SEEDS = make("seeds", 60, "sim", "SEEDS=600")
 TEST = (
     make("checks", 60, "-j2", *CHECKS),
     pytest("computing", 270, "not process and not wide and not clock", jobs=2),
-    pytest("promises", 80, "process and promise and not clock", *NOT_HERE, jobs=4),
-    pytest("clock", 60, "clock and not wide and (promise or not process)"),
+    pytest("promises", 80, "process and promise and not clock", *carrying("promise"), jobs=4),
+    pytest("clock", 60, "clock and not wide and (promise or not process)", *carrying("clock")),
     SEEDS,
 )
 REST = (
     make("guard", 60, "guard", "GUARD_ARGS=--optional"),
-    pytest("computing-wide", 200, "not process and wide and not clock", jobs=2),
-    pytest("processes", 300, "process and not promise and not clock", *NOT_HERE, jobs=4),
-    pytest("clock-wide", 60, "clock and (wide or (process and not promise))", *NOT_HERE),
+    pytest("computing-wide", 200, "not process and wide and not clock", *carrying("wide"), jobs=2),
+    pytest("processes", 300, "process and not promise and not clock", *elsewhere(carrying("process")), jobs=4),
+    pytest("clock-wide", 60, "clock and (wide or (process and not promise))", *carrying("clock")),
     pytest("simulator", 300, "process", "tests/sim"),
     make("crash-images", 60, "crash-images"),
     pytest("spark", 360, "process", "tests/spark"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -9,7 +10,22 @@ import pytest
 from _pytest.mark.expression import Expression
 
 from tools import phases
-from tools.phases import FAILED, OK, OVER, STARVED, SUITES, TEST, TOO_SLOW, Phase, dearest, outcome_of, run, table
+from tools.phases import (
+    FAILED,
+    OK,
+    OVER,
+    ROOT,
+    STARVED,
+    SUITES,
+    TEST,
+    TOO_SLOW,
+    Phase,
+    carrying,
+    dearest,
+    outcome_of,
+    run,
+    table,
+)
 
 MARKERS = ("process", "promise", "wide", "clock")
 ALL = [{name for at, name in enumerate(MARKERS) if bits >> at & 1} for bits in range(1 << len(MARKERS))]
@@ -30,6 +46,17 @@ def chosen(suite: str, markers: set[str]) -> list[str]:
 def test_every_test_is_in_one_phase_of_test_all(markers: set[str]) -> None:
     assert len(chosen("test-all", markers)) == 1
     assert chosen("test-all", markers | {"long"}) == []
+
+
+def test_every_file_says_the_markers_of_its_tests_itself() -> None:
+    """Phases read the files that say their marker, and no others. What Spark's folder adds has a phase of its own."""
+    elsewhere = re.compile(r"^pytestmark = (?!\[?\s*pytest\.mark\.)|^\s+(?:item|each)\.add_marker\(", re.MULTILINE)
+    assert elsewhere.search("pytestmark = PROCESS\n")
+    assert elsewhere.search("    item.add_marker(PROCESS)\n")
+    files = {path for path in (ROOT / "tests").rglob("*.py") if elsewhere.search(path.read_text(encoding="utf-8"))}
+    assert {str(path.relative_to(ROOT)) for path in files} <= {"tests/spark/conftest.py"}
+    assert "tests/integration/test_pair.py" in carrying("promise")
+    assert "tests/unit/tools/test_mutants.py" not in carrying("promise")
 
 
 def test_what_is_in_make_test_is_said_by_process_promise_and_wide() -> None:
