@@ -70,7 +70,7 @@ def carrying(marker: str) -> tuple[str, ...]:
 
 
 def elsewhere(paths: Iterable[str]) -> tuple[str, ...]:
-    """Without those whose processes have a phase of their own: the simulator takes every processor, Spark starts once."""
+    """Without those whose processes have a phase of their own: the simulator fills the machine, Spark starts once."""
     return tuple(path for path in paths if not path.startswith(("tests/sim/", "tests/spark/")))
 
 
