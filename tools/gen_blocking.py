@@ -164,6 +164,7 @@ def public(node: ast.ClassDef) -> dict[str, Function]:
 
 def methods(module: Module) -> Iterator[tuple[Function, Module]]:
     """The calls of a class `Client`, those that are functions of other modules too, and where each is written."""
+    others: dict[str, Module] = {}
     for node in module.classes["Client"].body:
         match node:
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if not name.startswith("_"):
@@ -172,7 +173,9 @@ def methods(module: Module) -> Iterator[tuple[Function, Module]]:
                 if name != attribute:
                     raise NotCarriedError(f"{name}: it is called {attribute} where it is written")
                 home = ".".join(module.imports[part].split()[1::2])
-                other = module_of(home, read(home))
+                if home not in others:
+                    others[home] = module_of(home, read(home))
+                other = others[home]
                 if name not in other.functions:
                     raise NotCarriedError(f"{name}: {home} has no such function")
                 yield other.functions[name], other

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from failover import witness_store
 from failover.authority import CasUnknown, Unreachable, WitnessAuthority
 from failover.register import Register, add_member, claim, commit
 from failover.wire import to_message
 from failover.witness import WitnessServer, serve_witness
 from failover.witness_store import (
-    JOURNAL_COUNT_MAX,
     QuotaExceededError,
     StoreDamagedError,
     StoreFullError,
@@ -59,21 +59,22 @@ def test_store_keeps_registers_and_takes_no_more_than_its_quota(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_store_keeps_a_bounded_journal(tmp_path: Path) -> None:
+def test_store_keeps_a_bounded_journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(witness_store, "JOURNAL_COUNT_MAX", few := 30)
     with closing(WitnessStore(tmp_path)) as store:
         store.compare_and_set(request(Register(), first(), "main2"))  # a neighbour whose key begins alike
-        last = set_epochs(store, Register(), JOURNAL_COUNT_MAX)
+        last = set_epochs(store, Register(), few)
         assert next(store.journal("pair", "main"))[1].desired.version == 1
         last = set_epochs(store, last, 3)
         entries = list(store.journal("pair", "main"))
-    assert [entry.desired.version for _, entry in entries] == list(range(4, JOURNAL_COUNT_MAX + 4))
+    assert [entry.desired.version for _, entry in entries] == list(range(4, few + 4))
     assert entries[-1][1].desired == to_message(last)
     assert entries[-1][1].member == A
     assert entries[0][0] <= entries[-1][0]
 
 
 def test_store_that_is_full_refuses_and_keeps_what_it_has(tmp_path: Path) -> None:
-    with closing(WitnessStore(tmp_path, map_bytes=128 * 1024)) as store:
+    with closing(WitnessStore(tmp_path, map_bytes=96 * 1024)) as store:
         register = Register()
         with suppress(StoreFullError):
             while True:

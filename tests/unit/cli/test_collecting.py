@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from tandemq.cli.failure import Failure
-from tandemq.cli.serve import COLLECTED_AFTER, Server, _run
+from tandemq.cli.serve import COLLECTED_AFTER, Server, _loading, _run
 
 
 def test_a_process_that_serves_looks_through_all_its_objects_seldom() -> None:
@@ -26,3 +26,14 @@ def test_a_process_that_serves_looks_through_all_its_objects_seldom() -> None:
         assert COLLECTED_AFTER[2] >= 10 * before[2]
     finally:
         gc.set_threshold(*before)
+
+
+def test_what_is_loaded_at_the_start_is_looked_through_neither_then_nor_later() -> None:
+    before, more = gc.get_freeze_count(), [[] for _ in range(1_000)]
+    try:
+        with _loading():
+            assert not gc.isenabled()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() >= before + len(more)
+    finally:
+        gc.unfreeze()

@@ -87,7 +87,7 @@ def test_a_turn_costs_what_there_is_to_trim_and_not_what_the_domain_has() -> Non
     everything else waited for 16 ms each time.
     """
     costs = []
-    for queues in (30, 300):
+    for queues in (20, 100):
         pair, master, keeper = started(queues)
         producer, reader = Producer(pair, "x"), Reader(pair)
         use(pair, master, producer, reader, 5, left=2)

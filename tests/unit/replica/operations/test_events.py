@@ -73,7 +73,7 @@ async def test_an_event_is_in_the_file_before_anybody_sees_it(tmp_path: Path) ->
 
 
 async def test_every_prefix_of_the_file_can_be_read(tmp_path: Path) -> None:
-    await killed(tmp_path, 3)
+    await killed(tmp_path, 2)
     whole = (tmp_path / FILE).read_bytes()
     ends = [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")]
     for size in range(len(whole) + 1):

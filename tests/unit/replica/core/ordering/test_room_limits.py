@@ -47,7 +47,7 @@ def test_bytes_that_wait_are_limited(pair: Pair, monkeypatch: pytest.MonkeyPatch
     assert second.refused == Reason.REASON_TOO_MANY_WAITERS
 
 
-def test_a_settlement_costs_the_same_with_ten_thousand_waiters(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_settlement_costs_the_same_however_many_wait(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """It wakes the head of the line and nobody else: counted, not timed."""
     fill(pair)
     room = pair.a.core.orders.room
@@ -58,15 +58,15 @@ def test_a_settlement_costs_the_same_with_ten_thousand_waiters(pair: Pair, monke
         looks += 1
         return fit_of(queue, columns)
 
-    for number in range(10_000):
+    for number in range(1_000):
         send(pair.a, f"p{number}", wait_ms=3_600_000)
-    assert len(room) == 10_000
+    assert len(room) == 1_000
     monkeypatch.setattr(replica.core.ordering.room, "fit_of", counted)
     for _ in range(100):
         take(pair)
         pair.quiesce()
     assert looks <= 300, "the one that enters, and the one behind it after each of the two records"
-    assert len(room) == 9_900
+    assert len(room) == 900
     for _ in range(50):
         pair.tick()
     assert looks <= 300, "time alone wakes nobody"
