@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 import grpc
 import grpc.aio
 
-from failover.register import STARTS, Register, check_force, check_form, check_set, forced
+from failover.register import STARTS, Register, SetOutcome, check_force, check_form, check_set, forced
 from failover.wire import CLIENT_OPTIONS, BadRegisterError, from_message, to_message
 from tandemq.channels import Kept, open_channel
 from tandemq.witness.v1 import witness_service_pb2 as pb
@@ -55,6 +55,15 @@ class CasUnknown:
 
 
 CasOutcome: TypeAlias = CasDone | CasRefused | CasUnknown
+
+
+def outcome_of(result: object) -> tuple[SetOutcome, Register | None]:
+    """The same as a core names it, with the register where the answer has it."""
+    if isinstance(result, CasDone):
+        return SetOutcome.DONE, result.register
+    if isinstance(result, CasRefused):
+        return SetOutcome.REFUSED, result.register
+    return SetOutcome.UNKNOWN, None
 
 
 class Authority(Protocol):

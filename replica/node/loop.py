@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
-from failover.authority import CasDone, CasRefused
+from failover.authority import outcome_of
 from failover.register import Change, Register, SetOutcome
 from replica.core.state.effects import (
     AskVerdict,
@@ -273,7 +273,7 @@ class Node:
         assert self.authority is not None
         found = await self.authority.get(domain.shared.name)
         self._note_reading(domain, found)
-        domain.on_register(register_of(found), monotonic_ms())
+        domain.on_register(found if isinstance(found, Register) else None, monotonic_ms())
         self.dispatch(domain)
 
     def _note_reading(self, domain: Domain, found: Register | Unreachable) -> None:
@@ -410,11 +410,6 @@ def _is_quiet(domain: Domain) -> bool:
     return not domain.shared.outbox.effects and domain.handoff.open is None
 
 
-def register_of(found: object) -> Register | None:
-    """The register, or None when it cannot be read."""
-    return found if isinstance(found, Register) else None
-
-
 def _note_of_set(purpose: Purpose, outcome: SetOutcome, desired: Register, why: str) -> Note:
     """What an operator reads about a compare-and-set."""
     step = "addition of the peer" if purpose.change is Change.ADD else purpose.change.value
@@ -424,13 +419,4 @@ def _note_of_set(purpose: Purpose, outcome: SetOutcome, desired: Register, why: 
     return Note(PairEventKind.PAIR_EVENT_KIND_AUTHORITY, f"{text} ({why})" if why else text, facts)
 
 
-def outcome_of(result: object) -> tuple[SetOutcome, Register | None]:
-    """The three outcomes of P1 as the core names them."""
-    if isinstance(result, CasDone):
-        return SetOutcome.DONE, result.register
-    if isinstance(result, CasRefused):
-        return SetOutcome.REFUSED, result.register
-    return SetOutcome.UNKNOWN, None
-
-
-__all__ = ["DomainClock", "Node", "StorageError", "outcome_of", "register_of"]
+__all__ = ["DomainClock", "Node", "StorageError"]

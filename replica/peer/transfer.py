@@ -167,7 +167,7 @@ def check_sent(shared: Shared, log_index: int, record: bytes) -> Prefix:
     try:
         return place_checked(verify_stored(record), shared.domain, log_index, "")
     except CorruptRecord as corrupt:
-        shared.tell_damage(log_index)
+        shared.report_damage(log_index)
         raise CorruptRecord(f"record {log_index} is damaged here and is not sent: {corrupt}") from corrupt
 
 
@@ -260,7 +260,7 @@ class Receiver:
         await self.node.flush()
         shared = self.domain.shared
         target = self.domain.target
-        if target.active and target.full and target.sync_id == self.sync_id and shared.state.data is DataMark.SYNCING:
+        if target.expects(self.sync_id) and shared.state.data is DataMark.SYNCING:
             target.on_transfer_done(target.base_index, end.log_digest, state)
             shared.volatile.on_transferred()
             self.node.dispatch(self.domain)
@@ -270,7 +270,7 @@ async def wait_for_begin(domain: Domain, sync_id: int) -> bool:
     """SYNC_BEGIN comes on another stream: wait for it. False when this transfer is not wanted any more."""
     target = domain.target
     for _ in range(int(BEGIN_WAIT_S / 0.005)):
-        if target.sync_id == sync_id and target.active and target.full:
+        if target.expects(sync_id):
             return True
         if target.sync_id > sync_id:
             return False

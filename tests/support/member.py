@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import google_crc32c
 
+from chaos.sim.kernel.frames import take_frame
 from failover.classifier import Answer, EventKind, Evidence, Verdict
 from failover.marks import Role
 from replica.core.domain import Domain
@@ -356,7 +357,7 @@ class Member:
         """Give the role away, or ask for it; how it ended arrives in the list."""
         told: list[HandoffOutcome] = []
         self.core.orders.now_ms = self.pair.wall_ms
-        self.core.handoff.start(reason, dry_run=dry_run, automatic=automatic, tell=told.append)
+        self.core.handoff.start(reason, dry_run=dry_run, automatic=automatic, on_end=told.append)
         self.dispatch(self.core)
         return told
 
@@ -416,26 +417,21 @@ class Member:
     def take_frame(self, frame: PeerFrame) -> None:
         """As `Session._read_data` does."""
         core = self.core
-        if frame.HasField("hello"):
-            if not self.in_session:
-                self.in_session = True
-                core.on_connected()
-            core.on_hello(frame.hello.domains[0], self.pair.now_ms)
-        else:
-            try:
-                if not core.on_frame(frame, self.pair.wall_ms):
-                    self.send_hello()
-            except CorruptRecord as corrupt:
-                self.pair.corrupt.append(str(corrupt))
-                self.dispatch(core)
-                self.notice()
-                return
+        met, self.in_session = self.in_session, self.in_session or frame.HasField("hello")
+        try:
+            if not take_frame(core, frame, self.pair.now_ms, self.pair.wall_ms, met=met):
+                self.send_hello()
+        except CorruptRecord as corrupt:
+            self.pair.corrupt.append(str(corrupt))
+            self.dispatch(core)
+            self.notice()
+            return
         self.dispatch(core)
 
     def take_transfer(self, frame: TransferFrame) -> None:
         """As `Session._read_transfer` does; a frame whose SYNC_BEGIN did not come is not delivered yet."""
         if self.receiver is None or self.receiver.sync_id != frame.sync_id:
-            if not self.expects(frame):
+            if not self.core.target.expects(frame.sync_id):
                 return
             self.receiver = Receiver(self, self.core, frame.sync_id)  # type: ignore[arg-type]  # a node as far as transfers need one
         try:
@@ -444,7 +440,3 @@ class Member:
         except CorruptRecord as corrupt:
             self.pair.corrupt.append(str(corrupt))
             self.notice()
-
-    def expects(self, frame: TransferFrame) -> bool:
-        target = self.core.target
-        return target.sync_id == frame.sync_id and target.active and target.full

@@ -10,13 +10,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from failover.authority import MemoryRegisters
+from failover.authority import MemoryRegisters, outcome_of
 from failover.marks import Role
 from failover.register import Register, SetOutcome
 from replica.core.mastership.leaving import SLOW_PEER_MS
 from replica.core.state.effects import SetRegister
 from replica.machine import Limits
-from replica.node.loop import outcome_of
 from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, PeerFrame, TransferFrame
 from tests.support.checks import Checks
 from tests.support.member import NAME, NUMBER, Member, RegisterCall, drive
@@ -136,7 +135,11 @@ class Pair:
             return False
         frame = wire[0]
         known = receiver.receiver is not None and receiver.receiver.sync_id == frame.sync_id
-        if not known and not receiver.expects(frame) and receiver.core.target.sync_id < frame.sync_id:
+        if (
+            not known
+            and not receiver.core.target.expects(frame.sync_id)
+            and receiver.core.target.sync_id < frame.sync_id
+        ):
             return False
         wire.popleft()
         self.listener("transfer", sender, frame)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
+from chaos.sim.kernel.frames import take_frame
 from chaos.sim.model.core import NOW_MS, NUMBER, Book, Core, Disk, NoQueues, Value, open_core
 from chaos.sim.model.values import handoff_lasts_too_long, handoff_state, put_back, time_passes, value_of
 from failover.marks import DataMark, Role
@@ -61,7 +62,7 @@ class Moved(NamedTuple):
     frames: tuple[int, ...] = ()
     calls: tuple[Call, ...] = ()
     reads: bool = False
-    told: tuple[tuple[bytes, int], ...] = ()
+    answered: tuple[tuple[bytes, int], ...] = ()
     """(digest of the operation, copies that the answer states)."""
     broke_off: bool = False
     """It gave the connection up itself."""
@@ -264,13 +265,13 @@ class Run:
         if self.in_session:
             self._pump(core)
         self._close_write(core)
-        told = tuple((self._digest(core, index), copies) for index, copies in core.told)
+        answered = tuple((self._digest(core, index), copies) for index, copies in core.answered)
         local = Local(
             self.before.member, self.incarnation, value_of(core, self.book), self.disk.value(), tuple(self.writes),
             tuple(self.rebuilds), self.receiving, self.in_session, self.undo,
         )  # fmt: skip
         number = self.members.local(local)
-        return Moved(number, tuple(self.frames), tuple(self.calls), self.reads, told, self.broke_off)
+        return Moved(number, tuple(self.frames), tuple(self.calls), self.reads, answered, self.broke_off)
 
     def _digest(self, core: Core, log_index: int) -> bytes:
         entry = core.shared.log.get(log_index)
@@ -395,8 +396,7 @@ class Run:
         sync_id, log_index, log_digest = self.receiving
         self.receiving = None
         target = self.running.target
-        expected = target.active and target.full and target.sync_id == sync_id
-        if expected and self.running.shared.state.data is DataMark.SYNCING:
+        if target.expects(sync_id) and self.running.shared.state.data is DataMark.SYNCING:
             assert target.base_index == log_index
             target.on_transfer_done(log_index, log_digest, b"")
 
@@ -448,18 +448,12 @@ class Run:
         core = self.running
         if not isinstance(frame, PeerFrame):
             _, sync_id, log_index, log_digest = frame
-            target = core.target
-            if target.sync_id == sync_id and target.active and target.full:
+            if core.target.expects(sync_id):
                 self.receiving = (sync_id, log_index, log_digest)
             return
-        if frame.HasField("hello"):
-            if not self.in_session:
-                self.in_session = True
-                core.on_connected()
-            core.on_hello(frame.hello.domains[0], NOW_MS)
-            return
+        met, self.in_session = self.in_session, self.in_session or frame.HasField("hello")
         try:
-            if not core.on_frame(frame, NOW_MS):
+            if not take_frame(core, frame, NOW_MS, NOW_MS, met=met):
                 self._send(self._hello(core))
         except CorruptRecord:
             self._dispatch(core)

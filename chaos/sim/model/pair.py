@@ -44,9 +44,8 @@ from chaos.sim.model.state import (
     Pending,
     State,
 )
-from failover.authority import MemoryRegisters
+from failover.authority import MemoryRegisters, outcome_of
 from failover.register import Register, RegisterState, SetOutcome
-from replica.node.loop import outcome_of
 
 
 class BeyondBoundError(Exception):
@@ -354,8 +353,8 @@ class Pair:
         facts = self.members.facts[moved.local]
         if facts.serving and not (before.serving and before.epoch == facts.epoch):
             self._begins(after, who)
-        if moved.told:
-            self._told(after, who, moved.told)
+        if moved.answered:
+            self._on_answered(after, who, moved.answered)
         if moved.reads and self.bound.late_reads:
             reading = self.pending(Pending(who, self.members.locals[moved.local].incarnation, None))
             after[CALLS] = self.calls(tuple(sorted((*self.calls.things[after[CALLS]], reading))))
@@ -389,17 +388,17 @@ class Pair:
         if owners.setdefault(facts.epoch, who) != who:
             raise RuleBroken(f"epoch {facts.epoch} has two owners, {name} and {MEMBERS[1 - who]}")
         # What a later master has acknowledged is not for this one to know: it releases nothing without the peer.
-        if any(digest not in facts.held for digest, epoch in known.told if epoch <= facts.epoch):
+        if any(digest not in facts.held for digest, epoch in known.answered if epoch <= facts.epoch):
             if who == known.liar and not facts.required_both:
                 raise BeyondBoundError(lone=True)  # alone it cannot know (P20)
             raise RuleBroken(f"{name} serves epoch {facts.epoch} without an acknowledged operation")
         after[KNOWN] = self.known(known._replace(owners=tuple(sorted(owners.items()))))
 
-    def _told(self, after: list[int], who: int, told: tuple[tuple[bytes, int], ...]) -> None:
+    def _on_answered(self, after: list[int], who: int, answered: tuple[tuple[bytes, int], ...]) -> None:
         facts = [self.members.facts[after[member]] for member in (A, B)]
         operations, known = self.members.book.operations, self.known.things[after[KNOWN]]
-        name, seen = MEMBERS[who], dict(known.told)
-        for digest, copies in told:
+        name, seen = MEMBERS[who], dict(known.answered)
+        for digest, copies in answered:
             held = sum(digest in each.durable for each in facts)
             if held < copies and known.liar < 0:  # a disk that lies has answered for what it does not have
                 raise RuleBroken(f"{name} answers copies={copies}, and {held} member(s) have the operation on disk")
@@ -412,8 +411,8 @@ class Pair:
                 if each.serving and each.epoch >= facts[who].epoch and digest not in each.held:
                     raise RuleBroken(f"{name} acknowledges an operation that {MEMBERS[member]}, which serves, lacks")
             seen.setdefault(digest, facts[who].epoch)
-        if len(seen) > len(known.told):
-            after[KNOWN] = self.known(known._replace(told=tuple(sorted(seen.items()))))
+        if len(seen) > len(known.answered):
+            after[KNOWN] = self.known(known._replace(answered=tuple(sorted(seen.items()))))
 
     def _check(self, after: list[int]) -> None:
         """What a repetition is answered in this state."""
@@ -423,7 +422,7 @@ class Pair:
         for who in (0, 1):
             repeats = self.members.facts[after[who]].repeats
             if repeats:
-                self._told(after, who, repeats)
+                self._on_answered(after, who, repeats)
         self._fine.add((after[A], after[B], after[KNOWN]))
 
     def is_paired(self, state: State) -> bool:

@@ -59,7 +59,7 @@ class SyncTarget:
         self._bodies: list[tuple[int, bytes]] = []
         """That the records of this frame want written beside them."""
         self.received = self.fills = 0
-        """Records of this transfer; full transfers that have begun here since the start."""
+        """Records of this transfer; full transfers that have started here since the start."""
         self.ending: SyncEnd | None = None
         self.fetching = 0
         self.opened = False
@@ -84,6 +84,10 @@ class SyncTarget:
         self.ending = None
         self.opened = False
         self.fetching = 0
+
+    def expects(self, sync_id: int) -> bool:
+        """Whether the full transfer of that number is the one that is under way."""
+        return self.active and self.full and sync_id == self.sync_id
 
     def begin(self, frame_epoch: int, begin: SyncBegin) -> None:
         """A transfer begins; the caller has judged the epoch."""
@@ -319,7 +323,7 @@ class SyncTarget:
 
     def on_base_durable(self, sync_id: int, log_index: int) -> None:
         """The snapshot is durable: the rest of the log may come."""
-        if self.active and self.full and sync_id == self.sync_id:
+        if self.expects(sync_id):
             self.full = False
             self.shared.progress.on_base_durable(log_index)
             self.shared.outbox.send(op_ack=OpAck(durable_index=log_index))
