@@ -223,7 +223,7 @@ class _Server:
         pid = os.fork()
         if pid:
             with contextlib.suppress(OSError):
-                os.setpgid(pid, pid)  # whoever is told of it may signal its group
+                os.setpgid(pid, pid)  # whoever hears of it may signal its group
             for each in descriptors:
                 os.close(each)
             descriptor = os.pidfd_open(pid)

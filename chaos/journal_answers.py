@@ -41,7 +41,7 @@ _GONE = {"send": LOST, "recv": RECEIVED_LOST, "ack": ACK_LOST}
 
 
 def what_was_answered_is_there(found: Audited) -> Iterator[Violation]:
-    """What a client was told of is in a journal, unless it is of a time that was trimmed."""
+    """What a client was answered is in a journal, unless it is of a time that was trimmed."""
     stored = {(row.id, row.index) for rows in found.entered.values() for row in rows}
     for asked in found.asked:
         if asked.outcome != "ok" or asked.index is None:

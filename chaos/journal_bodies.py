@@ -26,7 +26,7 @@ def bodies_are_those_that_were_sent(found: Audited) -> Iterator[Violation]:
         answered = [asked for asked in asked_of_it if asked.op == "send"]
         sent = [asked for asked in answered if asked.payload_crc32 is not None]
         pairs = [(asked, row) for asked in sent for row in stored]
-        if not answered:  # nobody was told of it: its sender and number name it
+        if not answered:  # nobody was answered: its sender and number name it
             name = found.name_of.get(place.queue_id or 0, "")
             pairs = [
                 (asked, row) for row in stored for asked in named.get((name, row.producer or b"", row.sequence), [])

@@ -21,13 +21,13 @@ class Seen(NamedTuple):
     doubled: int
     """Rows of the client history that are there already."""
     early: int
-    """Messages that came, or were acknowledged, before they were sent, by the clocks of who told so."""
+    """Messages that came, or were acknowledged, before they were sent, by the clocks of who reported it."""
     apart_ns: int
     """By how much at most."""
     strange: int
     """Messages that were sent, and are in no journal as their client sent them."""
     unordered: int
-    """Messages that were received with a priority that is not told."""
+    """Messages that were received with a priority that is not known."""
     unstored: int
     """Settlements under leases whose record went with their master."""
     trimmed: int

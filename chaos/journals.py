@@ -200,7 +200,7 @@ class Audited:
     touched: dict[Place, list[Row]] = field(default_factory=lambda: defaultdict(list))
     """Leases, settlements and ends of each message."""
     asked_at: dict[Place, list[Asked]] = field(default_factory=lambda: defaultdict(list))
-    """What clients were told of each message."""
+    """What clients were answered of each message."""
 
     def __post_init__(self) -> None:
         self.spans = spans_of(self.rows, self.heads)
@@ -258,7 +258,7 @@ class Audited:
         return self.kept_from <= 1 or place.index >= self.lowest.get(place.queue_id, place.index + 1)
 
     def place(self, asked: Asked) -> Place:
-        """Where the client was told that its message is. A name that was used again means the queue of that time."""
+        """Where, by its answer, the client's message is. A name that was used again means the queue of that time."""
         assert asked.index is not None, "only what has an index has a place"
         queues = self.names.get(asked.queue, [])
         log_index = log_index_of(asked.id)

@@ -217,7 +217,7 @@ def unrecorded_epoch(above: int, member: str, peer: str) -> int:
     return (above // UNRECORDED_STEP + 1) * UNRECORDED_STEP + (1 if member < peer else 2)
 
 
-def told_spent(epoch: int) -> str:
+def no_epoch_left(epoch: int) -> str:
     """Why that epoch cannot be, in an operator's words; empty: it can. Wrapped round it would be an old one (P4)."""
     if epoch <= EPOCH_LAST:
         return ""
@@ -227,7 +227,7 @@ def told_spent(epoch: int) -> str:
     )
 
 
-def told_few(epoch: int) -> str:
+def few_epochs_left(epoch: int) -> str:
     """That the end comes near, once it does; else empty."""
     left = EPOCH_LAST - epoch
     if left >= EPOCHS_FEW:

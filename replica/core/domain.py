@@ -132,11 +132,11 @@ class Domain:
         dry_run: bool = False,
         hold_ms: int = 0,
         automatic: bool = False,
-        tell: Callable[[HandoffOutcome], None] | None = None,
+        on_end: Callable[[HandoffOutcome], None] | None = None,
     ) -> None:
-        """Give the role away, or ask for it. `tell` is called once, with how it ended."""
+        """Give the role away, or ask for it. `on_end` is called once, with how it ended."""
         self.orders.set_now(domain_ms)
-        self.handoff.start(reason, dry_run=dry_run, hold_ms=hold_ms, automatic=automatic, tell=tell)
+        self.handoff.start(reason, dry_run=dry_run, hold_ms=hold_ms, automatic=automatic, on_end=on_end)
 
     # -- what the mastership reports -------------------------------------------------------------------------------
 
@@ -271,7 +271,7 @@ class Domain:
             history=[EpochBoundary(epoch=b.epoch, first_index=b.first_index) for b in log.history],
             volatile_floor=shared.volatile.floor,
             owner=shared.state.owner,
-            register=shared.told_register,
+            register=shared.hello_register,
             solo_since=shared.state.solo_since,
             wants_full=shared.wants_full,
             sends_sync_id=self.source.sync_id if self.source.filling else 0,

@@ -23,7 +23,7 @@ async def hand_over(domain: Domain, members: Members, reason: str, **options: An
         if not ended.done():
             ended.set_result(outcome)
 
-    domain.start_handoff(members.node.clock.now_ms(), reason, tell=tell, **options)
+    domain.start_handoff(members.node.clock.now_ms(), reason, on_end=tell, **options)
     members.node.dispatch(domain)
     return await ended
 

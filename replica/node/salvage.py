@@ -27,7 +27,7 @@ import google_crc32c
 import msgspec
 from google.protobuf.message import DecodeError
 
-from replica.core.replication.divergence import NOBODY_WAS_TOLD
+from replica.core.replication.divergence import UNANSWERED
 from storage.errors import CorruptRecord, StoreFull
 from storage.records import ZERO_DIGEST, Prefix, split, verify_stored
 from tandemq.ambient import wall_ms
@@ -269,7 +269,7 @@ class SalvageFiles:
 
 def is_operation(header: RecordHeader) -> bool:
     """Whether a client may have been told of it."""
-    return header.WhichOneof("op") not in NOBODY_WAS_TOLD
+    return header.WhichOneof("op") not in UNANSWERED
 
 
 def _fill(file: BinaryIO, store: Store, head: SalvageHead) -> tuple[SalvageFoot, int, int]:

@@ -239,7 +239,7 @@ class PeerLink:
             loop = asyncio.get_running_loop()
             self._waiting = {"beat": loop.create_future(), "transfer": loop.create_future()}
             greeting = self._greeting()
-            self._check_told(greeting)
+            self._check_seen(greeting)
             await data.write(PeerFrame(hello=greeting))
             waiting = self._waiting
             try:
@@ -251,10 +251,10 @@ class PeerLink:
             finally:
                 for stream in waiting.values():
                     stream.cancel()  # one that came stays
-            self._check_told(greeting)
+            self._check_seen(greeting)
             await self._run_session(self._session_on(data, beat, transfer), first.hello)
 
-    def _check_told(self, greeting: Hello) -> None:
+    def _check_seen(self, greeting: Hello) -> None:
         if self._is_moving(greeting):
             raise PeerRefused(Reason.REASON_INVALID_STATE, f"{self.member} goes on alone at this moment, call again")
 

@@ -172,11 +172,11 @@ class Client:
         return await self.links.own.members.located()
 
     def epoch(self, domain: str = "main") -> int:
-        """Highest epoch that replies have told of; 0 when none has."""
+        """Highest epoch in the replies; 0 when none has."""
         return self.links.own.members.masters.epoch(domain)
 
     def master(self, domain: str = "main") -> str:
-        """host:port of the master that replies have told of; empty when none has."""
+        """host:port of the master that replies have named; empty when none has."""
         return self.links.own.members.masters.endpoint(domain)
 
     # -- streams -----------------------------------------------------------------------------------------------------

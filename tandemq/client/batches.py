@@ -1,7 +1,7 @@
 """Numbered batches: messages that a named consumer can read again, whatever crashes, until it acknowledges all of them.
 It carries out calls and decides nothing; every one raises TandemqError, and may be repeated.
 
-seen, of each call: where the journal was when this consumer was last told a position. A pair that does not know of
+seen, of each call: where the journal was when this consumer last read a position. A pair that does not know of
 it is another one, or went back: Refused with reason PAIR_CHANGED, EPOCH_DIVERGED or OUT_OF_RANGE.
 """
 
@@ -141,5 +141,5 @@ async def get_batches(
     return TakenBatches(found.last_number, tuple(map(_batch, found.batches)), position_of(found.position))
 
 
-def _batch(told: pb.LeasedBatch) -> LeasedBatch:
-    return LeasedBatch(told.number, told.count, told.lease_id, told.expires_at.ToDatetime(UTC))
+def _batch(batch: pb.LeasedBatch) -> LeasedBatch:
+    return LeasedBatch(batch.number, batch.count, batch.lease_id, batch.expires_at.ToDatetime(UTC))

@@ -113,11 +113,11 @@ class Client:
         return self._thread.run(self._inner.locate())
 
     def epoch(self, domain: str = "main") -> int:
-        """Highest epoch that replies have told of; 0 when none has."""
+        """Highest epoch in the replies; 0 when none has."""
         return self._inner.epoch(domain)
 
     def master(self, domain: str = "main") -> str:
-        """host:port of the master that replies have told of; empty when none has."""
+        """host:port of the master that replies have named; empty when none has."""
         return self._inner.master(domain)
 
     def producer(

@@ -91,9 +91,9 @@ class Producer:
                 self._answered(size)
                 future.set_exception(error)
                 continue
-            inner.add_done_callback(partial(self._tell, size, future))
+            inner.add_done_callback(partial(self._pass_on, size, future))
 
-    def _tell(self, size: int, future: Future[Receipt], done: asyncio.Future[Receipt]) -> None:
+    def _pass_on(self, size: int, future: Future[Receipt], done: asyncio.Future[Receipt]) -> None:
         self._answered(size)
         if not future.set_running_or_notify_cancel():
             return

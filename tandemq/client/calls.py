@@ -196,10 +196,10 @@ class Caller:
     async def _attempt(self, attempts: Attempts, path: str, request: Message, reply: type[Reply]) -> Reply:
         endpoint = attempts.endpoint if self.members.whereabouts is None else await attempts.located()
         timeout_s = min(attempts.policy.attempt_s, attempts.remaining_s)
-        told: Told = ()
+        metadata: Told = ()
         if "epoch" not in request.DESCRIPTOR.fields_by_name:
-            told = seen.told(attempts.domain, self.members.masters.epoch(attempts.domain))
-        return await self.once(endpoint, path, request, reply, timeout_s, told)
+            metadata = seen.told(attempts.domain, self.members.masters.epoch(attempts.domain))
+        return await self.once(endpoint, path, request, reply, timeout_s, metadata)
 
     async def _go_on(
         self, attempts: Attempts, failure: TandemqError, path: str, request: Message, reply: type[Reply]
@@ -224,14 +224,14 @@ class Caller:
         return answer
 
     async def once(
-        self, endpoint: str, path: str, request: Message, reply: type[Reply], timeout_s: float, told: Told = ()
+        self, endpoint: str, path: str, request: Message, reply: type[Reply], timeout_s: float, metadata: Told = ()
     ) -> Reply:
-        """One attempt at one endpoint. `told` goes beside the request."""
+        """One attempt at one endpoint. `metadata` goes beside the request."""
         method: Any = self.members.channel(endpoint).unary_unary(
             path, request_serializer=type(request).SerializeToString, response_deserializer=reply.FromString
         )
         try:
-            answer: Reply = await method(request, timeout=timeout_s, metadata=told)
+            answer: Reply = await method(request, timeout=timeout_s, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error) from error
         return answer

@@ -1,6 +1,6 @@
 """Carries out a watch over messages of one queue: one stream at a time, opened again at another member when it ends.
 
-It decides nothing about what an end means. What was not told is asked for again, so each end is told once.
+It decides nothing about what an end means. What was not reported is asked for again, so each end is reported once.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class Watch:
     def __init__(self, caller: Caller, queue: str, *, stays: bool = False) -> None:
         self.queue = queue
         self._caller = caller
-        self._stays = stays  # when all is told too, for what is added later
-        self._open: dict[bytes, None] = {}  # not told yet, in the order in which they came
+        self._stays = stays  # when all is reported too, for what is added later
+        self._open: dict[bytes, None] = {}  # not reported yet, in the order in which they came
         self._unwritten: deque[bytes] = deque()  # of those, on the present stream
-        self._told: asyncio.Queue[queue_service_pb2.CompletionStatus] = asyncio.Queue()
+        self._reported: asyncio.Queue[queue_service_pb2.CompletionStatus] = asyncio.Queue()
         self._wake = asyncio.Event()
 
     def add(self, handles: Iterable[bytes]) -> None:
-        """Adds handles; one that is watched already is told once."""
+        """Adds handles; one that is watched already is reported once."""
         for handle in handles:
             if handle not in self._open:
                 self._open[handle] = None
@@ -39,18 +39,18 @@ class Watch:
 
     @property
     def is_done(self) -> bool:
-        """Nothing more will be told."""
+        """Nothing more will be reported."""
         return not self._stays and not self._open
 
     async def statuses(self, task: asyncio.Future[None]) -> AsyncIterator[queue_service_pb2.CompletionStatus]:
-        """What ended, as it is told; `task` runs the watch, and its failure is raised here."""
+        """What ended, as it is reported; `task` runs the watch, and its failure is raised here."""
         while True:
-            while not self._told.empty():
-                yield self._told.get_nowait()
+            while not self._reported.empty():
+                yield self._reported.get_nowait()
             if task.done():
                 task.result()
                 return
-            getting = asyncio.ensure_future(self._told.get())
+            getting = asyncio.ensure_future(self._reported.get())
             try:
                 await asyncio.wait([getting, task], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]  # two kinds of results
                 if getting.done():
@@ -59,7 +59,7 @@ class Watch:
                 getting.cancel()
 
     async def run(self) -> None:
-        """Until all is told. Raises what ends it for good."""
+        """Until all is reported. Raises what ends it for good."""
         members = self._caller.members
         attempts = Attempts(members, self._caller.policy, members.masters.domain_of(self.queue) or "main")
         async for attempt in attempts.retrying():
@@ -107,7 +107,7 @@ class Watch:
         for status in response.statuses:
             if status.handle in self._open:
                 del self._open[status.handle]
-                self._told.put_nowait(status)
+                self._reported.put_nowait(status)
 
     def _on_goaway(self, goaway: queue_service_pb2.Goaway, attempts: Attempts) -> None:
         error: TandemqError = to_error(goaway.error)

@@ -295,7 +295,7 @@ class Consumer:
         return self._owed_messages * 2 >= self._credit_messages or self._owed_bytes * 2 >= self._credit_bytes
 
     async def _write(self, stream: Stream) -> None:
-        # What an earlier stream was not told of goes before any credit: a new master that does not know those leases
+        # What an earlier stream did not confirm goes before any credit: a new master that does not know those leases
         # takes an acknowledgement while nobody holds the message, and with credit it would lease it to us again first.
         while (frame := self._settling.next_frame()) is not None:
             await stream.write(frame)
@@ -387,10 +387,10 @@ class Consumer:
             self.lost += sum(count for _, count in loss.ranges)
             if self._on_lost is not None:
                 self._on_lost(loss)
-        for watcher, error in confirmed.told:
-            tell(watcher.sink, error)
+        for watcher, error in confirmed.watchers:
+            settle_future(watcher.sink, error)
         while self._confirmed and self._settling.is_confirmed(self._confirmed[0][0]):
-            tell(self._confirmed.pop(0)[1], None)
+            settle_future(self._confirmed.pop(0)[1], None)
         self._wake.set()
 
     # -- the end -------------------------------------------------------------------------------------------------
@@ -401,14 +401,14 @@ class Consumer:
         self._failed = error
         unsettled = error.in_doubt()
         for watcher in self._settling.give_up():
-            tell(watcher.sink, unsettled)
+            settle_future(watcher.sink, unsettled)
         for _, future in self._confirmed:
-            tell(future, unsettled)
+            settle_future(future, unsettled)
         self._confirmed.clear()
         self._arrived.set()
 
 
-def tell(future: asyncio.Future[Any], error: TandemqError | None) -> None:
+def settle_future(future: asyncio.Future[Any], error: TandemqError | None) -> None:
     """Tells whoever waits, unless they stopped waiting."""
     if future.done():
         return

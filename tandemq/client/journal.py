@@ -216,7 +216,7 @@ async def read_journal(
     nothing to a queue have a row too (NOTHING), if the member's head says that it can.
     Raises Refused with reason OUT_OF_RANGE when what follows `start` is trimmed at every member that can be asked,
     EPOCH_DIVERGED when the history that was read was given up; PAIR_CHANGED when it is another pair, or this one
-    before it was begun anew, READER_LOST when the named reader has lost its place.
+    before it was started anew, READER_LOST when the named reader has lost its place.
     """
     link, names = _at(client, queues)
     asking = _Asking(link, client.links.policy, home := domain or _domain_of(link, names), here=this_member)

@@ -81,7 +81,7 @@ class Links:
         return link, name.queue
 
     def epoch_of(self, queue: str) -> int:
-        """Highest epoch seen of the queue's domain; 0 until a reply has told which domain that is."""
+        """Highest epoch seen of the queue's domain; 0 until a reply has said which domain that is."""
         masters = self.own.members.masters
         return masters.epoch(masters.domain_of(queue))
 

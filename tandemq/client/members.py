@@ -28,7 +28,7 @@ CHANNEL_OPTIONS = lasting(
 
 
 class Masters:
-    """Who is master of each domain, as far as replies have told. Pure; bounded."""
+    """Who is master of each domain, as far as replies have said. Pure; bounded."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, tuple[int, str]] = OrderedDict()
@@ -54,7 +54,7 @@ class Masters:
                 self._domains.popitem(last=False)
 
     def domain_of(self, queue: str) -> str:
-        """Empty when no reply has told yet."""
+        """Empty until a reply has said."""
         return self._domains.get(queue, "")
 
     def forget_endpoints(self) -> None:

@@ -27,7 +27,7 @@ class Entry(NamedTuple):
     payloads: bytes | list[bytes]
     attributes: Attributes | None
     size: int  # with overheads
-    sink: Any  # the owner's; told the outcome by the owner
+    sink: Any  # the owner's; given the outcome by the owner
 
 
 @dataclass(slots=True, eq=False)
@@ -76,17 +76,17 @@ class Outbox:
         self._messages_max, self._bytes_max, self._batches_max = messages_max, bytes_max, batches_max
         self._server_batches_max = batches_max
         self._server_messages_max = 0
-        self._server_bytes_max = 0  # 0 until a member has told
+        self._server_bytes_max = 0  # 0 until a member has said
         self._waiting: deque[Entry] = deque()
         self._unanswered: deque[Batch] = deque()  # by sequence
         self._written = 0  # how many of them, from the left, are on the present stream
         self._stream = 0
-        self._next = 0  # sequence of the next new batch; 0 until a member has told
-        self._last = 0  # highest executed sequence that the last reject told of
+        self._next = 0  # sequence of the next new batch; 0 until a member has said
+        self._last = 0  # highest executed sequence that the last reject named
         self._stale: list[Batch] = []  # written behind a refused batch; their answers come before anything is rewritten
         self._rewinding = False
         self.spent = False  # the identity may not be used for renumbered batches; see _rewind
-        self._shared: TandemqError | None = None  # another producer uses the identity: how that was told
+        self._shared: TandemqError | None = None  # another producer uses the identity: the error that said so
         self._ousted: list[Batch] = []  # their sequences went to that one; they wait for a new identity
         self.messages = 0  # waiting and unanswered
         self.bytes = 0
@@ -232,7 +232,7 @@ class Outbox:
         refused: list[tuple[Batch, TandemqError]] = []
         if error.metadata.get(OUTCOME) == STORED:
             # On fewer copies than asked for, but executed: as with an acknowledgement nothing behind it has a gap, and
-            # refusals that tell of more may have overtaken it.
+            # refusals that name more may have overtaken it.
             self._last = max(self._last, reject.last_sequence)
             self._refuse(batch, error, refused)
             return Answer(refused=refused, reopen=self._advance(batch, refused))
@@ -291,7 +291,7 @@ class Outbox:
         A batch that was also written on an earlier stream may have a copy under way; under a number that we give to
         other messages, that copy could be taken for them. Such batches go on under a new identity (`spent`), after
         those that were executed have got their answers under this one. Where another producer uses the identity, it may
-        fill the gap before such a copy, and nobody can tell whether that is then executed: it is given up, in doubt.
+        fill the gap before such a copy, and it is not known whether that is then executed: it is given up, in doubt.
         """
         self._rewinding = False
         self._written = 0

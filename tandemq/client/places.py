@@ -15,7 +15,7 @@ class JournalPosition(NamedTuple):
     """Names the history that was read; 0: not checked."""
     row: int = 0
     history_id: str = ""
-    """Hexadecimal identity of the domain's history, which a pair that is begun anew has not; empty: not checked."""
+    """Hexadecimal identity of the domain's history, which a pair that is started anew has not; empty: not checked."""
 
 
 def position_of(found: pb.JournalPosition) -> JournalPosition:
@@ -32,6 +32,6 @@ def message_of(place: JournalPosition) -> pb.JournalPosition:
 
 def seen_of(place: JournalPosition | None) -> pb.JournalPosition | None:
     """For a call that may say where the journal was when its caller was last answered; a member of an older version
-    has told nothing, and nothing is checked then.
+    has said nothing, and nothing is checked then.
     """
     return message_of(place) if place is not None else None

@@ -176,7 +176,7 @@ class Producer:
             raise self._failed
 
     async def close(self) -> None:
-        """Flushes, then ends the stream. Does not raise for messages: their futures tell. May be called twice."""
+        """Flushes, then ends the stream. Does not raise for messages: their futures do. May be called twice."""
         await self._idle.wait()
         self.abort()
         await asyncio.wait([self._task])
@@ -346,8 +346,8 @@ class Producer:
         else:
             last = cause or self._attempts.last_error
             patience_s = self._policy.total_s + self._full_wait.total_seconds()
-            told = f"no answer for {patience_s:g} s" + (f"; last: {last}" if last is not None else "")
-            unsent_error, sent_error = Unavailable("NO_PROGRESS", told, definite=True), InDoubt("NO_PROGRESS", told)
+            text = f"no answer for {patience_s:g} s" + (f"; last: {last}" if last is not None else "")
+            unsent_error, sent_error = Unavailable("NO_PROGRESS", text, definite=True), InDoubt("NO_PROGRESS", text)
             self._failed = sent_error
         unsent, doubtful = self._outbox.give_up()
         for entry in unsent:

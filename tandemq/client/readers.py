@@ -97,14 +97,14 @@ def _duration(ttl: timedelta | None) -> Duration | None:
     return made
 
 
-def _reader(told: pb.JournalReader) -> JournalReader:
+def _reader(reader: pb.JournalReader) -> JournalReader:
     return JournalReader(
-        told.name,
-        position_of(told.position),
-        told.ttl.ToTimedelta(),
-        told.expires_at.ToDatetime(UTC),
-        told.lag_records,
-        told.registered_at.ToDatetime(UTC),
-        told.lost_until_log_index,
-        told.lost_because,
+        reader.name,
+        position_of(reader.position),
+        reader.ttl.ToTimedelta(),
+        reader.expires_at.ToDatetime(UTC),
+        reader.lag_records,
+        reader.registered_at.ToDatetime(UTC),
+        reader.lost_until_log_index,
+        reader.lost_because,
     )

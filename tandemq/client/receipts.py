@@ -1,4 +1,4 @@
-"""Decides how an answer to a batch is told to the caller: one Receipt a message, kept as runs until somebody looks.
+"""Decides how an answer to a batch reaches the caller: one Receipt a message, kept as runs until somebody looks.
 
 It never talks to a member.
 """

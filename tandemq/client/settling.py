@@ -49,10 +49,10 @@ class Watcher(NamedTuple):
 
 
 class Confirmed(NamedTuple):
-    """What a ConsumeSettled told."""
+    """What a ConsumeSettled confirmed."""
 
     lost: list[Lost]
-    told: list[tuple[Watcher, TandemqError | None]]
+    watchers: list[tuple[Watcher, TandemqError | None]]
     error: TandemqError | None = None  # not settled yet: go on elsewhere
 
 
@@ -169,8 +169,8 @@ class Settling:
                 lost.append(Lost(act, refused or ranges, error))
         del self._frames[frame.settle_id]
         self.messages -= sum(count for _, ranges in frame.acts for _, count in ranges)
-        told = [(watcher, _error_of(watcher, lost)) for watcher in frame.watchers]
-        return Confirmed(lost, told)
+        watchers = [(watcher, _error_of(watcher, lost)) for watcher in frame.watchers]
+        return Confirmed(lost, watchers)
 
     def give_up(self) -> list[Watcher]:
         """Forgets everything; who still waits."""

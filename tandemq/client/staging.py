@@ -66,7 +66,7 @@ class WriterState(NamedTuple):
     """The last one that was published."""
     published_at: datetime
     position: JournalPosition
-    """Where the journal is now; its history_id names the history that this is told of."""
+    """Where the journal is now; its history_id names the history that this is of."""
 
 
 def new_stage_id() -> bytes:

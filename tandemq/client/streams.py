@@ -54,7 +54,7 @@ class Stream:
         try:
             await self._call.done_writing()
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
-            return  # it is over already, which the reader is told with the reason
+            return  # it is over already, which the reader learns with the reason
 
     async def read_first(
         self, timeout_s: float, *, patience_s: float = 0.0, heard_s: Callable[[], float] = float

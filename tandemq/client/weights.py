@@ -13,9 +13,9 @@ from tandemq.v1 import weights_service_pb2 as pb
 
 
 class WeightTable(NamedTuple):
-    """A table as the pair told it. What a router that goes by it must do:
+    """A table as the pair answered it. What a router that goes by it must do:
 
-    - take `shares` of its own queues, at the moment at which it was told or later by its own clock plus `valid_for`;
+    - take `shares` of its own queues, when it is answered or later, by its own clock plus `valid_for`;
     - where they are None (expired, or of none of its queues), and where there is no table (WEIGHTS_NOT_FOUND) or no
       answer, go by its own live counters;
     - change the share of a queue in small steps only (at most a fifth of what it was, each time a version comes): a
@@ -125,16 +125,16 @@ async def delete_weights(client: Linked, name: str, *, expected_version: int | N
     await client.links.own.caller.call(WEIGHTS_SERVICE + "DeleteWeights", request, pb.DeleteWeightsResponse)
 
 
-def _table(told: pb.WeightTable) -> WeightTable:
+def _table(table: pb.WeightTable) -> WeightTable:
     return WeightTable(
-        told.name,
-        told.version,
-        {each.queue: each.weight for each in told.weights},
-        told.valid_until.ToDatetime(UTC),
-        told.valid_for.ToTimedelta(),
-        told.expired,
-        told.published_by,
-        told.published_at.ToDatetime(UTC),
-        told.computed_from.ToDatetime(UTC) if told.HasField("computed_from") else None,
-        told.computed_until.ToDatetime(UTC) if told.HasField("computed_until") else None,
+        table.name,
+        table.version,
+        {each.queue: each.weight for each in table.weights},
+        table.valid_until.ToDatetime(UTC),
+        table.valid_for.ToTimedelta(),
+        table.expired,
+        table.published_by,
+        table.published_at.ToDatetime(UTC),
+        table.computed_from.ToDatetime(UTC) if table.HasField("computed_from") else None,
+        table.computed_until.ToDatetime(UTC) if table.HasField("computed_until") else None,
     )

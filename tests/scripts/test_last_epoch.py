@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from failover.marks import Role
-from failover.promotion import EPOCHS_FEW, UNRECORDED_STEP, told_few, told_spent, unrecorded_epoch
+from failover.promotion import EPOCHS_FEW, UNRECORDED_STEP, few_epochs_left, no_epoch_left, unrecorded_epoch
 from failover.register import EPOCH_LAST, Register, RegisterState, check_force
 from replica.core.handoff.handoff import barred_here
 from replica.core.state.effects import Fail, Note
@@ -38,10 +38,10 @@ def test_every_lease_id_of_the_last_epoch_fits_a_signed_number() -> None:
 
 
 def test_what_is_said() -> None:
-    assert told_spent(EPOCH_LAST) == ""
-    assert f"{EPOCH_LAST} is the last one" in told_spent(EPOCH_LAST + 1)
-    assert told_few(EPOCH_LAST - EPOCHS_FEW) == ""
-    assert told_few(EPOCH_LAST - 7).startswith("7 epochs are left")
+    assert no_epoch_left(EPOCH_LAST) == ""
+    assert f"{EPOCH_LAST} is the last one" in no_epoch_left(EPOCH_LAST + 1)
+    assert few_epochs_left(EPOCH_LAST - EPOCHS_FEW) == ""
+    assert few_epochs_left(EPOCH_LAST - 7).startswith("7 epochs are left")
     assert unrecorded_epoch(EPOCH_LAST - UNRECORDED_STEP, "a", "b") <= EPOCH_LAST
 
 
@@ -136,7 +136,7 @@ def test_the_event_is_told_once() -> None:
 
 def test_without_the_rule_a_claim_goes_beyond(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = paired_at(EPOCH_LAST)
-    monkeypatch.setattr("replica.core.mastership.claims.told_spent", lambda _epoch: "")
+    monkeypatch.setattr("replica.core.mastership.claims.no_epoch_left", lambda _epoch: "")
     lose(pair, pair.a)
     assert pair.register.epoch > EPOCH_LAST
 

@@ -173,7 +173,7 @@ class Calling(Moving):
         member = self.member(name)
         self.told.append((member, member.incarnation, told))
         member.core.orders.now_ms = self.pair.wall_ms
-        member.core.handoff.start("asked", dry_run=False, automatic=False, tell=on_told)
+        member.core.handoff.start("asked", dry_run=False, automatic=False, on_end=on_told)
         member.dispatch(member.core)
         return self.said()
 

@@ -1,4 +1,4 @@
-"""Bugs of the queues and of what their callers are told; plants them."""
+"""Bugs of the queues and of what their callers are answered; plants them."""
 
 from __future__ import annotations
 

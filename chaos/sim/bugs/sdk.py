@@ -1,4 +1,4 @@
-"""Bugs of the client library: what is sent again, under which identity, and what is told to the caller; plants them."""
+"""Bugs of the client library: what is sent again, under which identity, and what the caller gets; plants them."""
 
 from __future__ import annotations
 

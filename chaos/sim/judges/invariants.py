@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chaos.sim.kernel.environment import epoch_of
 from failover.marks import DataMark
-from replica.core.replication.divergence import NOBODY_WAS_TOLD
+from replica.core.replication.divergence import UNANSWERED
 from replica.core.state.durable import data_of, decode_state, state_key
 from replica.core.state.effects import CheckTransfer, Deliver, Persist, Reply, Salvage, StartTransfer, StopTransfer
 from replica.core.state.outcomes import EnqueueDone, LeaseDone
@@ -315,7 +315,7 @@ def _is_modest(domain: Domain, done: EnqueueDone) -> bool:
 
 def _may_be_known(record: bytes) -> bool:
     header = RecordHeader.FromString(bytes(split(record)[1]))
-    return header.WhichOneof("op") not in NOBODY_WAS_TOLD
+    return header.WhichOneof("op") not in UNANSWERED
 
 
 def _log_index(name: Name) -> int:

@@ -119,30 +119,30 @@ class NotedHolding(Holding):
     def on_applied(self, record: Pending) -> None:
         """At the replica: a client whose request was held here is answered when its record is applied."""
         if record.header.HasField("enqueue"):
-            self._core.told.append((record.log_index, copies_at_replica(self._core, record.log_index)))
+            self._core.answered.append((record.log_index, copies_at_replica(self._core, record.log_index)))
 
 
 class Core(Domain):
-    """The product's core, and a note of what clients were told."""
+    """The product's core, and a note of what clients were answered."""
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared, PORTS, Settings(bias_ms=BIAS_MS))
         self.holding = NotedHolding(self)
-        self.told: list[tuple[int, int]] = []
+        self.answered: list[tuple[int, int]] = []
         """(log index, copies) of operations."""
-        self.told_up_to = 0
+        self.answered_up_to = 0
 
     def on_committed(self) -> None:
         """At the master: a client whose operation is committed now hears of it now."""
         super().on_committed()
-        for log_index in range(self.told_up_to + 1, self.shared.progress.commit_index + 1):
-            self._tell(log_index, self.mastership.commit.copies)
-        self.told_up_to = self.shared.progress.commit_index
+        for log_index in range(self.answered_up_to + 1, self.shared.progress.commit_index + 1):
+            self._note(log_index, self.mastership.commit.copies)
+        self.answered_up_to = self.shared.progress.commit_index
 
-    def _tell(self, log_index: int, copies: int) -> None:
+    def _note(self, log_index: int, copies: int) -> None:
         entry = self.shared.log.get(log_index)
         if entry is not None and is_operation(entry):
-            self.told.append((log_index, copies))
+            self.answered.append((log_index, copies))
 
 
 def copies_at_replica(core: Domain, log_index: int) -> int:
@@ -183,7 +183,7 @@ class Book:
 
 
 def is_operation(entry: Entry) -> bool:
-    """Whether a client may be told of it."""
+    """Whether a client may be answered by it."""
     return RecordHeader.FromString(entry.record[PREFIX_SIZE : entry.head_len]).HasField("enqueue")
 
 
@@ -219,5 +219,5 @@ def open_core(member: str, peer: str, incarnation: int, disk: Disk, book: Book) 
     setattr(shared.log, "_reader", NoReader())  # noqa: B010 - all of it is in the ring
     shared.machine = NoQueues(shared.log.last_index)  # type: ignore[assignment]  # stands in for it
     core = Core(shared)
-    core.told_up_to = 0
+    core.answered_up_to = 0
     return core

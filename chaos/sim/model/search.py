@@ -51,7 +51,7 @@ class Found:
     operator: int = 0
     """States in which only a person can go on."""
     complete: bool = True
-    """Every state was looked at; else the search was told to stop at so many."""
+    """Every state was looked at; else the search had to stop at so many."""
     broken: str = ""
     trace: list[str] = field(default_factory=list)
 

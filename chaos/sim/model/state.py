@@ -30,7 +30,7 @@ class Bound:
     reset: int = 0
     """Connections that break, each side noticing on its own time. Each lets either side hold the other for lost."""
     unknown: int = 0
-    """Register calls whose caller is told nothing; they land later, or never."""
+    """Register calls whose caller gets no answer; they land later, or never."""
     outage: int = 0
     """Times that the witness goes away (it comes back for free)."""
     wipe: int = 0
@@ -87,9 +87,9 @@ PLENTY = Budget(*[100] * len(Budget._fields))
 
 
 class Known(NamedTuple):
-    """What an observer remembers: operations that a client was told of, and who served which epoch."""
+    """What an observer remembers: operations that a client was answered, and who served which epoch."""
 
-    told: tuple[tuple[bytes, int], ...]
+    answered: tuple[tuple[bytes, int], ...]
     """Digest, and the epoch of whoever said so first."""
     owners: tuple[tuple[int, int], ...]
     liar: int = -1

@@ -65,7 +65,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
         "incarnation": "of the member, not of its core",
         "suspect": "the shell sets it; only answers to new calls rest on it",
         "last_change": "words for people",
-        "told_register": "without a register service only",
+        "hello_register": "without a register service only",
         "outbox": "empty between steps",
         "damaged doubts": "no disk is damaged here",
         "instance": "of the directory; only the id of a history is made of it",
@@ -238,8 +238,8 @@ def put_back(core: Core, value: Value, book: Book) -> None:
         for digest in (digests[index - base_index - 1],)
     )
     shared.outbox.effects.clear()
-    core.told.clear()
-    core.told_up_to = shared.progress.commit_index
+    core.answered.clear()
+    core.answered_up_to = shared.progress.commit_index
     for part, values in zip(_PARTS, mastership_plain, strict=True):
         _put(getattr(core.mastership, part), part, values)
     _put_mastership(core, mastership, book)

@@ -1,8 +1,8 @@
 """Who waits at the master to hear how messages end. Server state, never replicated; ends themselves are records.
 
-What is told is committed first: it is looked up in the queues' state, which the master has ahead of the commit, and
-leaves when all that was ordered by then is on every copy. So an answer is never taken back, and no member tells less
-than another has told. A replica asks the master: its own state is true but may be older than what somebody was told.
+What is reported is committed first: it is looked up in the queues' state, which the master has ahead of the commit, and
+leaves when all that was ordered by then is on every copy. So an answer is never taken back, and no member reports less
+than another has. A replica asks the master: its own state is true but may be older than what was reported.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class Completing:
         queue_id = machine.queue_id(ask.queue)
         if queue_id is None:
             raise Refused(Reason.REASON_QUEUE_NOT_FOUND, f"there is no queue {ask.queue!r}; create it first")
-        told = machine.progress(queue_id, handles)
-        pending = [handle for handle, progress in zip(handles, told, strict=True) if _is_open(progress)]
+        progress = machine.progress(queue_id, handles)
+        pending = [handle for handle, each in zip(handles, progress, strict=True) if _is_open(each)]
         if ask.waits and pending and self.count + len(pending) > ASKED_MAX:
             text = f"{self.count} messages are waited for already, {ASKED_MAX} may be; ask again later"
             raise Refused(Reason.REASON_TOO_MANY_WAITERS, text, {}, 1_000)
@@ -71,11 +71,11 @@ class Completing:
         if ask.waits:
             self._enter(ask, pending)
         if ask.each:
-            ended = [handle for handle, progress in zip(handles, told, strict=True) if not _is_open(progress)]
+            ended = [handle for handle, each in zip(handles, progress, strict=True) if not _is_open(each)]
             if ended:
-                self._tell(ask, ended)
+                self._report(ask, ended)
         elif not ask.pending:
-            self._tell(ask, handles)
+            self._report(ask, handles)
 
     def _enter(self, ask: Ask, handles: Sequence[bytes]) -> None:
         asked = self.asked.setdefault(ask.queue_id, {})
@@ -145,9 +145,9 @@ class Completing:
             ask = asks[key]
             ended = [ask.pending.pop(index) for index in indexes]
             if ask.each:
-                self._tell(ask, ended)
+                self._report(ask, ended)
             elif not ask.pending:
-                self._tell(ask, ask.handles)
+                self._report(ask, ask.handles)
         if not asked:
             self._close(queue_id)
 
@@ -161,7 +161,7 @@ class Completing:
             self.shared.log.last_index, lambda: self.orders.reply(ask.waiter, failed), lambda: self._move(ask)
         )
 
-    def _tell(self, ask: Ask, handles: Sequence[bytes]) -> None:
+    def _report(self, ask: Ask, handles: Sequence[bytes]) -> None:
         """What is known of these now, once it is committed."""
         done = ProgressDone(handles, self.orders.machine.progress(ask.queue_id, handles))
         self.orders.when_committed(

@@ -348,7 +348,7 @@ class Consumers:
             slices = machine.segments_of(op.queue_id, op.ranges)
             log_index = self.orders.order(header, keep_bodies=True)
         else:
-            # After: the count rises with the lease, and what this delivery is told includes it.
+            # After: the count rises with the lease, and what this delivery says includes it.
             log_index = self.orders.order(header)
             slices = machine.segments_of(op.queue_id, op.ranges)
         lease_id = 0 if consumer.immediate else lease_id_of(self.shared.state.epoch, log_index)

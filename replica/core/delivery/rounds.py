@@ -35,6 +35,6 @@ class Rounds:
 
 
 def deleted(consumer: Consumer) -> Failed:
-    """What a consumer is told whose queue is gone: nothing ever comes from it, though another may have its name."""
+    """The answer to a consumer whose queue is gone: nothing ever comes from it, though another may have its name."""
     text = f"queue {consumer.queue} was deleted; open a new stream if it was created again"
     return Failed(Reason.REASON_QUEUE_NOT_FOUND, text, {})

@@ -35,7 +35,7 @@ class Attempt:
     reason: str
     dry_run: bool = False
     hold_ms: int = HOLD_MS
-    tell: Callable[[HandoffOutcome], None] | None = None
+    on_end: Callable[[HandoffOutcome], None] | None = None
     automatic: bool = False
     """Nobody asked for it."""
     last_index: int = 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from failover.handoff import DEADLINES, Action, HandoffEvent, HandoffState, Ignored, lookup
 from failover.marks import DataMark, Link, Role
-from failover.promotion import told_spent
+from failover.promotion import no_epoch_left
 from replica.core.handoff.attempt import HOLD_MS, Attempt, HandoffOutcome
 from replica.core.state.effects import Note
 from replica.core.state.write_tokens import CededStored
@@ -87,16 +87,16 @@ class Handoff:
         dry_run: bool = False,
         hold_ms: int = 0,
         automatic: bool = False,
-        tell: Callable[[HandoffOutcome], None] | None = None,
+        on_end: Callable[[HandoffOutcome], None] | None = None,
     ) -> None:
-        """Give the role away, or ask for it: whichever this member can do. `tell` hears once how it ended.
+        """Give the role away, or ask for it: whichever this member can do. `on_end` is called once, with how it ended.
 
         `automatic`: nobody asked for it, so a member whose automation is paused refuses it.
         """
         self._count += 1
         name = f"{self.shared.member}/{self.shared.incarnation}/{self._count}".encode()
         hold_ms = min(hold_ms or self.hold_ms, HOLD_MS_MAX)
-        attempt = Attempt(blake2b(name, digest_size=16).digest(), reason, dry_run, hold_ms, tell, automatic)
+        attempt = Attempt(blake2b(name, digest_size=16).digest(), reason, dry_run, hold_ms, on_end, automatic)
         reasons = self._barred_here(automatic=automatic)
         if not self._state.is_steady:
             reasons = ("BUSY", *reasons)
@@ -299,14 +299,14 @@ class Handoff:
         done = action is Action.DONE
         if done and not attempt.dry_run:
             self.ended_at_ms = now_ms
-        if attempt.tell is None:
+        if attempt.on_end is None:
             return
         if action is Action.IN_DOUBT and "IN_DOUBT" not in reasons:
             reasons = ("IN_DOUBT", *reasons)
         pause_ms = max(0, now_ms - attempt.drain_at_ms) if attempt.drain_at_ms and not attempt.dry_run else 0
-        epoch, tell = self.shared.state.epoch, attempt.tell
-        attempt.tell = None
-        tell(HandoffOutcome(done, reasons, attempt.id.hex(), attempt.final_index, epoch, pause_ms))
+        epoch, on_end = self.shared.state.epoch, attempt.on_end
+        attempt.on_end = None
+        on_end(HandoffOutcome(done, reasons, attempt.id.hex(), attempt.final_index, epoch, pause_ms))
 
 
 def barred_here(
@@ -329,7 +329,7 @@ def barred_here(
             reasons.append("NOT_IN_SYNC")
         elif shared.log.last_index - mastership.source.peer_durable > LAG_RECORDS_MAX:
             reasons.append("LAG")
-        if told_spent(mastership.claims.epoch_above_all()):
+        if no_epoch_left(mastership.claims.epoch_above_all()):
             reasons.append("NO_EPOCH")
         return tuple(reasons)
     if shared.role is not Role.REPLICA or not copy_is_whole(shared, target):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from failover.marks import DataMark
-from failover.promotion import next_epoch, retry_delay_ms, told_few, told_spent, unrecorded_epoch
+from failover.promotion import few_epochs_left, next_epoch, no_epoch_left, retry_delay_ms, unrecorded_epoch
 from failover.register import Change, Register, RegisterState, claim, commit
 from failover.steps import Found, Step, follow, found_of
 from replica.core.mastership.register_view import nonce_of
@@ -89,7 +89,7 @@ class Claims:
 
     def is_spent(self, epoch: int = 0) -> str:
         """Why there is no such epoch any more (0: the next one); empty: there is. An event, once."""
-        why = told_spent(epoch or self.epoch_above_all())
+        why = no_epoch_left(epoch or self.epoch_above_all())
         if why:
             self.shared.explain(why)
             if why != self._spent:
@@ -177,7 +177,7 @@ class Claims:
         shared.mark(DataMark.IN_SYNC if len(members) > 1 else DataMark.SOLE)
         shared.apply_up_to(shared.log.last_index, None)
         self.commit.begin_epoch(self.log.on_epoch_begin(under_way))
-        if few := told_few(under_way.epoch):
+        if few := few_epochs_left(under_way.epoch):
             shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, few, {"epoch": str(under_way.epoch)}))
 
     def on_epoch_durable(self, epoch: int, now_ms: int) -> None:

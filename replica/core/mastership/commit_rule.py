@@ -116,8 +116,8 @@ class CommitRule:
         """Have the register name the peer, once that may be."""
         # P3: the peer's durable index must reach everything released so far before it may be named.
         # P7: on our own committed record only; what is known of the register may be older than our epoch by now.
-        # And it is on disk here that nothing is alone any more: else a later cut of what nobody was told of looked like
-        # the loss of an answer.
+        # And it is on disk here that nothing is alone any more: else a later cut of what nobody was answered looked
+        # like the loss of an answer.
         if (
             self.publishing
             or not self.view.owns(register)

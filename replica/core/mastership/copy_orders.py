@@ -117,7 +117,7 @@ class CopyOrders:
                 "the authority cannot be asked: the master could not go on alone, and everybody would wait for the "
                 "transfer; ask again when it answers"
             )
-        if shared.told_register and (self.target.opened or shared.member in register.in_sync_set):
+        if shared.hello_register and (self.target.opened or shared.member in register.in_sync_set):
             return (
                 f"this pair has no authority: {shared.peer} could not go on alone while {shared.member} is connected, "
                 f"and everybody would wait for the transfer. Stop {shared.member}; start it with an empty data "

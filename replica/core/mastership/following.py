@@ -57,8 +57,8 @@ class Following:
             self.role.become_probe(f"the master has begun epoch {hello.epoch}")
 
     def stays(self, hello: DomainHello) -> bool:
-        """P22: the master has begun an epoch, and goes on with the full transfer that it sends us. It is followed into
-        that epoch, durably; before it serves nothing is known, and nothing is given up.
+        """P22: the master has started an epoch, and goes on with the full transfer that it sends us. It is followed
+        into that epoch, durably; before it serves nothing is known, and nothing is given up.
         """
         shared, target = self.shared, self.target
         if not hello.sends_sync_id or hello.sends_sync_id != target.sync_id:

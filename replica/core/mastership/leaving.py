@@ -62,7 +62,7 @@ class Leaving:
         shared, register = self.shared, self.view.known
         if shared.peer not in self.commit.required:
             return Aside.IS_ASIDE
-        known = register is not None and not shared.told_register and self.view.owns(register)
+        known = register is not None and not shared.hello_register and self.view.owns(register)
         return Aside.POSSIBLE if known and not self.claims.is_spent() else Aside.IMPOSSIBLE
 
     def on_wish(self) -> None:
@@ -133,7 +133,7 @@ class Leaving:
         shared = self.shared
         if not self._is_steady():
             return f"{shared.member} is not in a steady state"
-        if not self.view.readable or shared.told_register or shared.peer not in self.commit.required:
+        if not self.view.readable or shared.hello_register or shared.peer not in self.commit.required:
             return "there is no authority, or it cannot be read"
         if spent := self.claims.is_spent():
             return spent

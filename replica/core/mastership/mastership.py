@@ -1,6 +1,6 @@
 """Who is master of one domain, and in which epoch: takes events and returns effects. Never orders a client's call.
 
-Decides when to claim and whom to follow, of what its parts know, each of which owns its fields:
+Decides when to claim and which member to follow, of what its parts know, each of which owns its fields:
 
     RegisterView  the register, and when it is read          Peer        the other member, and the SYNC made for it
     MemberRole    the role; its `become_*` alone write it    CommitRule  who must hold what, and what is committed

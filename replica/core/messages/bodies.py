@@ -48,7 +48,7 @@ class Stored(NamedTuple):
 def _parts(store: Store, shared: Shared, log_index: int) -> tuple[Prefix, memoryview, memoryview] | None:
     """A record from memory, which was checked when it came; else from the store, and checked now.
 
-    Damage is told here, for all who read bodies. Raises CorruptRecord.
+    Damage is reported here, for all who read bodies. Raises CorruptRecord.
     """
     entry = shared.log.get(log_index)
     if entry is not None:
@@ -60,7 +60,7 @@ def _parts(store: Store, shared: Shared, log_index: int) -> tuple[Prefix, memory
         parts = split_stored(record)
         place_checked(parts[0], shared.domain, log_index, "")
     except CorruptRecord as corrupt:
-        shared.tell_damage(log_index)
+        shared.report_damage(log_index)
         where = f"record {log_index} of domain {shared.name}, at {shared.member}"
         raise CorruptRecord(corrupt.what, where) from corrupt
     return parts

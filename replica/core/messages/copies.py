@@ -47,7 +47,7 @@ class FoundMessage(NamedTuple):
 def stored_messages(
     domain: int, slices: Iterable[SegmentSlice], read: Callable[[int], Stored | None]
 ) -> Iterator[FoundMessage]:
-    """In the order of the slices, which tell the deliveries that each has behind it. Neighbouring slices of one record
+    """In the order of the slices, which give the deliveries that each has behind it. Neighbouring slices of one record
     read it once.
     """
     stored, batch, at = None, None, 0

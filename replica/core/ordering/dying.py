@@ -49,7 +49,7 @@ class Dying:
         """A record from the store, by log index."""
         self.held_back: dict[int, str] = {}
         """Queues whose dead letters cannot go, and why."""
-        self._told: dict[int, set[str]] = {}
+        self._reported: dict[int, set[str]] = {}
         """What was said of them: once each."""
         self._again_ms: dict[int, int] = {}
         self._from: dict[int, int] = {}
@@ -73,16 +73,16 @@ class Dying:
 
     def _forget(self, queue_id: int) -> None:
         self.held_back.pop(queue_id, None)
-        self._told.pop(queue_id, None)
+        self._reported.pop(queue_id, None)
         self._again_ms.pop(queue_id, None)
         self._from.pop(queue_id, None)
 
     def _hold_back(self, queue_id: int, why: str) -> None:
         self.held_back[queue_id] = why
-        told = self._told.setdefault(queue_id, set())
-        if why in told:  # some may wait for one thing, some for another, and each round meets both
+        reported = self._reported.setdefault(queue_id, set())
+        if why in reported:  # some may wait for one thing, some for another, and each round meets both
             return
-        told.add(why)
+        reported.add(why)
         queue = self.orders.machine.queue(queue_id)
         text = f"queue {queue.name}: {queue.dying.size} dead letters wait: {why}"
         facts = {"queue": queue.name, "waiting": str(queue.dying.size), "why": why}

@@ -161,7 +161,7 @@ class Holding:
         if previous is not None:
             joined = self.joined.setdefault(pending.key, [])
             if len(joined) >= JOINED_MAX:
-                # The oldest caller has most likely gone; it is told to ask again, and loses nothing by it.
+                # The oldest caller has most likely gone; it is asked to repeat the call, and loses nothing by it.
                 self.orders.reply(joined.pop(0).waiter, Moved("the same request came again and again; repeat it"))
             joined.append(pending)
             if pending.full_until_ms > previous.full_until_ms:

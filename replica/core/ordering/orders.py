@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from replica.core.ordering.administration import order_beside, order_queue
 from replica.core.ordering.enqueued import enqueue_done, held_key, is_all_volatile, not_enough, repeated
 from replica.core.ordering.publishing import Publishing
-from replica.core.ordering.readers import tell_expired
+from replica.core.ordering.readers import report_expired
 from replica.core.ordering.replying import Replying
 from replica.core.ordering.room import Admission, Room
 from replica.core.ordering.saving import Saving
@@ -267,7 +267,7 @@ class Orders:
             return
         op = plan.header.enqueue
         all_volatile = is_all_volatile(op)
-        # Only now: these refusals say "certainly not applied", which a repetition may not be told.
+        # Only now: these refusals say "certainly not applied", which a repetition may not be answered.
         self._check_means(pending, wanted, all_volatile=all_volatile)
         if waits and (op.refusals or self.room.lines):
             admission = self.room.admit(pending, op)
@@ -367,7 +367,7 @@ class Orders:
             self.shared.volatile.forget(freed)
         header = plan_expire(self.machine.state, self.time_ms)
         if header is not None:
-            self.publishing.tell_expired(header.expire.stage_ids)
+            self.publishing.report_expired(header.expire.stage_ids)
             self.order(header)
-            tell_expired(self.shared, header.expire.readers)
+            report_expired(self.shared, header.expire.readers)
             self.parts.consumers.pump(self.touched)

@@ -37,7 +37,7 @@ WAITING_MAX = 1_000
 
 
 class WaitingForBatch(NamedTuple):
-    """Somebody who is told when a batch is in its queues."""
+    """A caller that is answered when a batch is in its queues."""
 
     writer: str
     batch: int
@@ -57,7 +57,7 @@ class Publishing:
         """Log index of the last part that was put into its queue."""
         self.waiting: list[WaitingForBatch] = []
         self.held_back = ""
-        """Why nothing is put into queues now: told once."""
+        """Why nothing is put into queues now: reported once."""
 
     @property
     def stages(self) -> Stages:
@@ -183,7 +183,7 @@ class Publishing:
             facts = {"writer": writer, "batch": str(batch), "log_index": str(log_index)}
             self.orders.shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
 
-    def tell_expired(self, stage_ids: Sequence[bytes]) -> None:
+    def report_expired(self, stage_ids: Sequence[bytes]) -> None:
         """Stages are about to be dropped because their time is over: nobody published them, and perhaps somebody meant
         to.
         """

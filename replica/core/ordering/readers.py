@@ -1,5 +1,5 @@
-"""What the named readers of a domain's journal hold back at this member, and, at the master, whom it gives up for being
-too far behind. Reads no disk and trims nothing.
+"""What the named readers of a domain's journal hold back at this member, and, at the master, which it gives up for
+being too far behind. Reads no disk and trims nothing.
 
 A loss is a record: both members hold the same readers, and neither trims past one that has not lost its place.
 """
@@ -47,7 +47,7 @@ class Hold:
         """The same in a state that may not be, and the log index at which it was so."""
 
     def lowest(self) -> int:
-        """First log index that must stay; 0 as long as nobody can tell."""
+        """First log index that must stay; 0 as long as it is not known."""
         shared = self._shared
         machine = shared.machine
         if machine is None or self._generation != shared.progress.generation:
@@ -107,7 +107,7 @@ def give_up(orders: Desk, readers: Iterable[Reader], limits: Iterable[Limit], fl
     return lost
 
 
-def tell_expired(shared: Shared, names: Iterable[str]) -> None:
+def report_expired(shared: Shared, names: Iterable[str]) -> None:
     """Nobody advanced or renewed them in time: they hold back nothing any more."""
     for name in names:
         text = f"reader {name} of the journal has expired: nobody renewed it in time; it holds back nothing any more"

@@ -77,8 +77,8 @@ class Replying:
         self._round: list[tuple[int, str]] = []
         """Those that are to be looked at before any of them is looked at again."""
         self._messages_left, self._bytes_left = MOVE_MESSAGES_MAX, MOVE_BYTES_MAX
-        self._now_ms = self._tell_ms = 0
-        self._untold: dict[int, dict[str, str]] = {}
+        self._now_ms = self._report_ms = 0
+        self._unreported: dict[int, dict[str, str]] = {}
         self._given_up: dict[str, tuple[int, str]] = {}
         self._asked: copies.Asked | None = None
         """The record whose requests were answered last."""
@@ -152,15 +152,15 @@ class Replying:
             if self._messages_left <= 0 or self._bytes_left <= 0:
                 break
             self._visit(*self._round.pop())
-        if (self._untold or self._given_up) and now_ms >= self._tell_ms:
-            self._tell_ms = now_ms + AGAIN_MS
-            self._tell()
+        if (self._unreported or self._given_up) and now_ms >= self._report_ms:
+            self._report_ms = now_ms + AGAIN_MS
+            self._report()
 
     def on_following(self) -> None:
         """Another member orders, and knows what became of them."""
         self.waiting.clear()
         self._round.clear()
-        self._untold.clear()
+        self._unreported.clear()
         self._given_up.clear()
         self._asked = None
 
@@ -221,7 +221,7 @@ class Replying:
             waiting.refused = True
             if refused.message != waiting.why:
                 waiting.why = refused.message
-                self._untold.setdefault(queue_id, {})[to] = refused.message
+                self._unreported.setdefault(queue_id, {})[to] = refused.message
         waiting.count = len(owed_of(machine.state, queue_id).get(to, ()))
         if not waiting.count:
             del self.waiting[queue_id, to]
@@ -243,7 +243,7 @@ class Replying:
                     waiting.left += 1
                     if not waiting.why_left:
                         waiting.why_left = f"request {index}: {refused.message}"
-                        self._untold.setdefault(queue_id, {})[to] = waiting.why_left
+                        self._unreported.setdefault(queue_id, {})[to] = waiting.why_left
                 else:
                     size = letter.ByteSize()
                     payload_bytes += len(letter.payload)
@@ -279,10 +279,10 @@ class Replying:
         letter.properties[REPLY_OF].data = handle_of(machine.handle_prefix(queue_id), index)
         return letter
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         """One event a queue, however many names its clients have made up."""
         machine = self.orders.machine
-        for queue_id, reasons in self._untold.items():
+        for queue_id, reasons in self._unreported.items():
             left = {to: at.count for to in reasons if (at := self.waiting.get((queue_id, to))) is not None}
             if left and machine.has_queue(queue_id):
                 name, to = machine.queue(queue_id).name, next(iter(left))
@@ -290,7 +290,7 @@ class Replying:
                 where = f" for {len(left)} queues wait; for {to}" if len(left) > 1 else " wait"
                 text = f"queue {name}: {count} copies of answers{where}: {why}"
                 self._note(text, queue=name, to=to, waiting=str(count), why=why)
-        self._untold.clear()
+        self._unreported.clear()
         if self._given_up:
             to, (_, why) = next(iter(self._given_up.items()))
             lost = sum(count for count, _ in self._given_up.values())

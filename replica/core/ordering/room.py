@@ -296,7 +296,7 @@ class Room:
             self._execute(place, full=fit is Fit.NEVER)
 
     def _release(self, queue_id: int) -> None:
-        """The queue has changed: whoever may not send to it any more is told so now, wherever it stands."""
+        """The queue has changed: whoever may not send to it any more is refused now, wherever it stands."""
         line = self.lines.get(queue_id)
         for place in list(line.places.values()) if line is not None else ():
             for pending in list(place.calls):

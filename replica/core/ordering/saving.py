@@ -41,7 +41,7 @@ _CLOSING = (QueueAction.QUEUE_ACTION_CLOSE, QueueAction.QUEUE_ACTION_DESTROY)
 
 
 class WaitingForSave(NamedTuple):
-    """Somebody who is told when a queue's messages are saved."""
+    """A caller that is answered when a queue's messages are saved."""
 
     queue_id: int
     waiter: Waiter
@@ -60,7 +60,7 @@ class Saving:
         """Log index of the last SAVE that was ordered."""
         self.waiting: list[WaitingForSave] = []
         self.held_back = ""
-        """Why nothing is saved now: told once."""
+        """Why nothing is saved now: reported once."""
 
     # -- who waits ---------------------------------------------------------------------------------------------------
 

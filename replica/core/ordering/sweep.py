@@ -51,7 +51,7 @@ class Sweep:
     at: int = 1
     """Next index."""
     named: list[tuple[int, int]] | None = None
-    """Log indexes and ordinals of the ids that it names and has not looked for yet, falling; None: not begun."""
+    """Log indexes and ordinals of the ids that it names and has not looked for yet, falling; None: not started."""
     found: list[int] = field(default_factory=list)
     """Indexes of those that it looks at next, rising."""
     records: int = 0

@@ -3,7 +3,7 @@
 Two histories (decision 0005): this member acknowledged operations alone, from `DomainState.solo_since` on, and
 somebody else became master without them; or it knows that operations are committed, on every copy that must have
 them, and the master lacks them, so that its disk has lost what it acknowledged (P21). Following would wipe them in
-silence, or could not be done at all, so such a SYNC is refused. Records that nobody was told of do not count: an
+silence, or could not be done at all, so such a SYNC is refused. Records that no client was answered do not count: an
 epoch without entries diverges from nothing (DRBD's lazy rule), nor does what a master decides by its clock, for the
 next master decides it again.
 """
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from replica.core.state.shared import Shared
     from tandemq.peer.v1.peer_service_pb2 import EpochBoundary, SyncBegin
 
-NOBODY_WAS_TOLD = ("role", "expire")
-"""Operations that no client is told of."""
+UNANSWERED = ("role", "expire")
+"""Operations that no client is answered."""
 
 
 class Loss(NamedTuple):
@@ -86,7 +86,7 @@ def as_far_as_not_alone(shared: Shared, end: int) -> int:
 
 
 def first_operation(log: DomainLog, first: int, held_from: int) -> int:
-    """First log index from there on whose operation somebody may have been told of; 0 when there is none.
+    """First log index from there on whose operation a client may have been answered; 0 when there is none.
 
     What is not held any more was committed, and counts: it was trimmed, and only the queues' state still shows it.
     """
@@ -94,7 +94,7 @@ def first_operation(log: DomainLog, first: int, held_from: int) -> int:
         return first
     for log_index in range(first, log.last_index + 1):
         header = log.header_at(log_index)
-        if header is None or header.WhichOneof("op") not in NOBODY_WAS_TOLD:
+        if header is None or header.WhichOneof("op") not in UNANSWERED:
             return log_index
     return 0
 

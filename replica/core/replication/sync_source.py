@@ -97,11 +97,11 @@ class SyncSource:
         self.peer_is_good = False
         """Its copy is not an older one, nor taken away by a full transfer that did not end, connected or not."""
         self.hello: DomainHello | None = None
-        """What this session was begun from."""
+        """What this session was started from."""
         self.is_wish = False
         """Everything is sent by an operator's word alone: the peer's copy is good, and a delta would do."""
         self.filling = False
-        """A full transfer has begun, and the peer has not said yet that it has all of it."""
+        """A full transfer has started, and the peer has not said yet that it has all of it."""
 
     @property
     def goes_on(self) -> bool:

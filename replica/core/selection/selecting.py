@@ -169,7 +169,7 @@ class Matcher:
             self._turns.end()
 
     def _wanted(self, queue: QueueState) -> list[int] | None:
-        """By rising index; None: the index cannot tell."""
+        """By rising index; None: the index does not know."""
         if self.asked.places is not None:
             found = []
             for domain, log_index, ordinal in self.asked.places:
@@ -185,15 +185,15 @@ class Matcher:
 
     def _of_these(self, queue: QueueState, wanted: list[int]) -> Iterator[Part]:
         """By falling priority, then rising index, as everything is delivered."""
-        below, begun, rows = queue.visible_index + 1, False, _Rows(self._read)
+        below, started, rows = queue.visible_index + 1, False, _Rows(self._read)
         for level in reversed(queue.ready):
             if level.size:
                 for index in wanted:
                     if index < below and index in level and index not in self._unfit:
-                        if begun and self._turns.is_over():
+                        if started and self._turns.is_over():
                             self.looking = True
                             return
-                        begun = True
+                        started = True
                         for part in queue.segments.parts(index, index + 1):
                             if self._fits(part, index, rows.of(part.log_index)):
                                 yield part
@@ -257,7 +257,7 @@ def find(
     `held` rises. Stops at `most` messages that fit, after so many looks, behind the record with which so many bytes
     were read, or when its time is over; it looks at one message at least.
     """
-    row, at, size, begun = None, 0, 0, False
+    row, at, size, started = None, 0, 0, False
     found: list[Run] = []
     for low, high in held:
         for part in queue.segments.parts(low, high):
@@ -267,9 +267,9 @@ def find(
                 row, at = read(part.log_index), part.log_index
                 size += row.size if row is not None else 0
             for index in range(part.start, part.end):
-                if not looks or not most or (begun and over()):
+                if not looks or not most or (started and over()):
                     return Selection(found, index)
-                looks, begun = looks - 1, True
+                looks, started = looks - 1, True
                 if row is None or not fits(asked, domain, part, index, row):
                     continue
                 most -= 1

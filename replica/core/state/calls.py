@@ -92,7 +92,7 @@ class SendReply(NamedTuple):
 
 
 class ReadWeights(NamedTuple):
-    """Look at routing weights; what is seen is told when it is on every copy. Orders nothing."""
+    """Look at routing weights; what is seen is answered when it is on every copy. Orders nothing."""
 
     table: str | None
     """None: all of them, without their weights."""

@@ -142,7 +142,7 @@ class Salvage(NamedTuple):
     why: str
     unacknowledged_from: int = 0
     """Records from here on were certainly not: this process ordered them, and answered none; 0: there are none such.
-    What lies between may have been, by whoever was master: this copy cannot tell.
+    What lies between may have been, by whoever was master: this copy does not know.
     """
 
 

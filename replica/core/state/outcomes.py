@@ -1,4 +1,4 @@
-"""What a call came to: what was done, why it was not, or that nobody can tell. Values; decides nothing."""
+"""What a call came to: what was done, why it was not, or that it is not known. Values; decides nothing."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Shared:
         """A handoff is under way: this master orders nothing more, what arrives is parked."""
         self.master = ""
         self.last_change = "starting"
-        self.told_register = b""
+        self.hello_register = b""
         """The register as HELLO carries it, where the members keep it themselves."""
         self.wants_full = False
         """An operator wants everything anew, even where the logs could be compared."""
@@ -110,7 +110,7 @@ class Shared:
 
     def set_register(self, register: bytes) -> None:
         """The register as HELLO carries it."""
-        self.told_register = register
+        self.hello_register = register
 
     def want_full(self, *, wanted: bool) -> None:
         """An operator wants everything anew, or it is made, or not to be had."""
@@ -124,7 +124,7 @@ class Shared:
         """The queues' state, made anew. None: it is of a log that is there no more, and is being rebuilt."""
         self.machine = machine
 
-    def tell_damage(self, log_index: int) -> None:
+    def report_damage(self, log_index: int) -> None:
         """A stored record is not what was written. Told of the first one, and again when they have doubled."""
         if log_index in self.damaged:
             return

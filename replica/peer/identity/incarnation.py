@@ -62,7 +62,7 @@ class Own:
     def __init__(self, node: Node, known: Starts, listener: StartListener) -> None:
         self.node, self.starts = node, known
         self._listener = listener
-        self._told = known.number
+        self._reported = known.number
         self._writing = 0
 
     @property
@@ -95,9 +95,9 @@ class Own:
             await _write(self.node, known)
         finally:
             self._writing -= 1
-        if self.is_durable and self._told != self.starts.number:
-            self._told = self.starts.number
-            self._listener.on_number(self._told)
+        if self.is_durable and self._reported != self.starts.number:
+            self._reported = self.starts.number
+            self._listener.on_number(self._reported)
 
 
 async def begin(node: Node, process: bytes) -> Starts:

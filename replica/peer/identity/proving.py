@@ -24,7 +24,7 @@ class Proving:
     ) -> None:
         self._own, self._authority, self._member = own, authority, member
         self._on_counted = on_counted
-        self._begun = False
+        self._started = False
         """This start was counted at least once."""
         self._busy = True
         """Something is under way that ends with a start that is counted: `run`, or a look at whether it still is."""
@@ -45,7 +45,7 @@ class Proving:
             # What is named by this start (nonces, handoffs) must not be named as by an earlier one.
             domain.shared.set_incarnation(number)
             domain.mastership.claims.let_claim(allowed=True)
-        self._begun, self._busy, self._gives_way = True, False, False
+        self._started, self._busy, self._gives_way = True, False, False
         self._on_counted(number)
 
     def on_refused(self, seen: Start | None) -> None:
@@ -76,7 +76,7 @@ class Proving:
         """What the peer has seen with its own eyes counts, also where the witness has lost its count."""
         if not self._own.starts.is_others(seen):
             return
-        if self._begun:
+        if self._started:
             self._gives_way = True
             incarnation.step_back(self._own.node)
         await self._own.give_way(seen, "the peer")

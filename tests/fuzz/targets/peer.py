@@ -190,7 +190,7 @@ async def _step(pair: Pair, source: Source, client: Client, meddler: Meddler) ->
             await _inject(pair, source, meddler)
         case 8:
             pair.domain(member).handoff.start(
-                "asked", dry_run=source.rarely(), automatic=False, tell=lambda _done: None
+                "asked", dry_run=source.rarely(), automatic=False, on_end=lambda _done: None
             )
             pair.node(member).dispatch(pair.domain(member))
         case 9:

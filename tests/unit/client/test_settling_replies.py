@@ -50,7 +50,7 @@ def test_whoever_waits_for_an_answer_is_told_why_it_was_refused() -> None:
     answered(settling, 1)
     frames(settling)
     error = common_pb2.Error(reason=common_pb2.REASON_ALREADY_REPLIED)
-    told = settling.on_settled(pb.ConsumeSettled(settle_id=1, results=[pb.SettleResult(error=error)])).told
+    told = settling.on_settled(pb.ConsumeSettled(settle_id=1, results=[pb.SettleResult(error=error)])).watchers
     ((watcher, found),) = told
     assert watcher.sink == 1
     assert isinstance(found, AlreadyExists)

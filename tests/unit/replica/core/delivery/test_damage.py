@@ -199,7 +199,7 @@ def test_what_was_met_before_it_is_master_again_is_looked_at_anew() -> None:
     pair.a.hand_over()
     pair.settle(200)
     assert pair.master is pair.b
-    pair.a.shared.tell_damage(slices_of(pair.a)[1].log_index)  # a late read of its; its copy is made anew after that
+    pair.a.shared.report_damage(slices_of(pair.a)[1].log_index)  # a late read of its; its copy is made anew after that
     pair.settle(5_000)
     told = pair.b.hand_over()
     pair.settle(200)

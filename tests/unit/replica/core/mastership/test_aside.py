@@ -163,7 +163,7 @@ def test_a_copy_that_is_no_good_may_always_be_replaced(mark: DataMark) -> None:
 def test_a_pair_that_keeps_the_register_itself_is_told_another_way() -> None:
     pair = filled()
     pair.settle(100)
-    pair.b.shared.told_register = b"its own"
+    pair.b.shared.hello_register = b"its own"
     assert "this pair has no authority" in pair.b.core.mastership.copy_orders.resync("test", full=True)
     assert pair.b.role is Role.REPLICA
     assert not pair.b.shared.wants_full
