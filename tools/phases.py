@@ -84,7 +84,7 @@ SEEDS = make("seeds", 60, "sim", "SEEDS=600")
 # apart from it, and what asks how soon something is has the machine for itself.
 TEST = (
     make("checks", 60, "-j2", *CHECKS),
-    pytest("computing", 270, "not process and not wide and not clock", jobs=2),
+    pytest("computing", 270, "not process and not wide and not clock", "--ignore=tests/spark", jobs=2),
     pytest("promises", 80, "process and promise and not clock", *carrying("promise"), jobs=4),
     pytest("clock", 60, "clock and not wide and (promise or not process)", *carrying("clock")),
     SEEDS,

@@ -46,7 +46,13 @@ def required() -> bool:
     return os.environ.get(REQUIRED, "") not in ("", "0")
 
 
-collect_ignore = [] if find_spec("pyarrow") or required() else ["test_columns.py"]
+LEFT_OUT = not all(map(find_spec, ("pyspark", "pyarrow"))) and not required()
+collect_ignore_glob = ["test_*.py"] if LEFT_OUT else []  # some need them when they are imported
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if LEFT_OUT:
+        terminalreporter.write_line("SPARK NOT TESTED: no pyspark or no pyarrow (`make spark`)", yellow=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

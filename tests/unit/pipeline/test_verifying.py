@@ -96,6 +96,7 @@ def test_a_lake_that_was_proven_is_not_adopted(lake: Lake) -> None:
 
 
 def test_what_spark_could_not_read_is_told_of_the_lake(lake: Lake) -> None:
+    pytest.importorskip("py4j", reason="SPARK NOT TESTED: no pyspark (`make spark`)")
     path = lake.stretches("a")[1].path / "part-0.parquet"
 
     def read(cause: str) -> None:
