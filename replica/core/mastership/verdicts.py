@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from failover.classifier import OWN_FAULTS, Answer, DomainFacts, EventKind, Evidence, SafetyClass, Verdict
 from failover.gate import MASTERS, Consequence, Ruling, Situation, rule
 from failover.marks import Link, Role
+from replica.core.state.durable import data_of
 from replica.core.state.effects import AskVerdict, Note
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from replica.core.mastership.peer import Peer
     from replica.core.mastership.register_view import RegisterView
     from replica.core.state.shared import Shared
+    from tandemq.peer.v1.peer_service_pb2 import DomainHello
 
+ROLE_NUMBERS = frozenset(role.value for role in Role)
 BY_AUTHORITY = "authority"
 NOT_ASKED = Ruling(Consequence.WAIT, "nobody has been asked yet")
 NOT_KNOWN_WHOLE = (
@@ -59,6 +62,8 @@ class Verdicts:
         """This member was master, or a replica in step, when the last connection ended."""
         self.peer_index = 0
         """Highest log index that the peer is known to hold durably."""
+        self.peer_said: DomainHello | None = None
+        """What it said last over the connection that ended last; None: nothing, ever."""
         self.asked: dict[EventKind, int] = {}
         """Questions of this generation, and when each was asked."""
         self.answer: Answer | None = None
@@ -96,6 +101,7 @@ class Verdicts:
     def on_disconnected(self, peer_index: int) -> None:
         """The connection is gone; the role held now is what a verdict will be about."""
         self.peer_index = peer_index
+        self.peer_said = self.peer.hello or self.peer_said
         self.role_at_loss = self.shared.role
         if self.shared.link is not Link.DOWN:
             self.met = self.shared.link is Link.PAIRED or self.shared.role in MASTERS
@@ -140,7 +146,7 @@ class Verdicts:
 
     def facts(self) -> DomainFacts:
         """This domain, for the event."""
-        shared = self.shared
+        shared, said = self.shared, self.peer.hello or self.peer_said
         return DomainFacts(
             name=shared.name,
             role=self.role_in_question(),
@@ -149,7 +155,10 @@ class Verdicts:
             last_index=shared.log.last_index,
             durable_index=shared.progress.durable_index,
             commit_index=shared.progress.commit_index,
-            peer_index=self.peer_index,
+            peer_index=self.peer.last_index if self.peer.connected else self.peer_index,
+            peer_role=Role(said.role).name if said is not None and said.role in ROLE_NUMBERS else "",
+            peer_data=data_of(said.data_state).name if said is not None else "",
+            peer_epoch=said.epoch if said is not None else 0,
             in_sync_set=tuple(shared.state.in_sync_set),
         )
 
