@@ -187,9 +187,14 @@ class Holding:
         self.shared.outbox.send(hold=hold)
 
     def withdraw(self, pending: PendingEnqueue) -> None:
-        """The caller has gone: the master need not keep its place, if it has one. It stays held until that is said."""
-        alone = not any(not other.waiter.cancelled for other in self.joined.get(pending.key, ()) if other.waiter)
-        if alone and self.held.get(pending.key) is pending and self._is_following():
+        """The caller has gone. Once nobody else waits with it the master need not keep its place, if it has one. It
+        stays held until that is said.
+        """
+        held = self.held.get(pending.key)
+        callers = [held, *self.joined.get(pending.key, ())] if held is not None else []
+        if pending not in callers or not self._is_following():
+            return
+        if not any(_is_wanted(other) for other in callers if other is not pending):
             self.shared.outbox.send(hold=Hold(key=held_key(pending), request_id=pending.call.request_id))
 
     def held_body(self, key: HeldKey) -> bytes | None:
@@ -210,7 +215,8 @@ class Holding:
             if self.parked and self._is_following():
                 self._unpark()
             for repetition in self.joined.pop(key, []):
-                self.submit(repetition)  # the master knows it by now and says what became of it
+                if _is_wanted(repetition):
+                    self.submit(repetition)  # the master knows it by now and says what became of it
         return pending
 
     def forget_peers(self) -> None:
@@ -333,3 +339,8 @@ class Holding:
             else:
                 keep.append(pending)
         self.parked = keep
+
+
+def _is_wanted(pending: PendingEnqueue) -> bool:
+    """Its caller is there still."""
+    return pending.waiter is not None and not pending.waiter.cancelled

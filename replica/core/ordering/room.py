@@ -314,8 +314,7 @@ class Room:
             place = end[2]
             if self._is_live(*end):
                 was_head = self._take(place)
-                if place.is_wanted():
-                    self._execute(place, full=not was_head)
+                self._execute(place, full=not was_head)
                 if was_head and place.queue_id in self.lines:
                     self.woken.setdefault(place.queue_id, False)
 
