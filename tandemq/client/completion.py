@@ -146,18 +146,21 @@ class Callbacks:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, watch: Watch, queue: str) -> None:
-        """Until it is closed, or the watch fails for good."""
+        """Until it is closed, or the watch fails for good. The loop calls them: one that raises is reported there, and
+        keeps nobody else from being called.
+        """
+        call_soon = asyncio.get_running_loop().call_soon
         task = asyncio.ensure_future(watch.run())
         try:
             async for status in watch.statuses(task):
                 completion = completion_of(queue, status)
                 for handle, notify in self._watches[queue][1].pop(status.handle, ()):
                     handle.completion = completion
-                    notify(handle, completion)
+                    call_soon(notify, handle, completion)
         except TandemqError as error:
             for value, waiting in self._watches[queue][1].items():
                 for handle, notify in waiting:
-                    notify(handle, Completion(value, error=error))
+                    call_soon(notify, handle, Completion(value, error=error))
             self._watches[queue][1].clear()
         finally:
             task.cancel()

@@ -66,9 +66,11 @@ class FakeMember:
         self.endpoint = ""
         self.produce: list[Script] = []
         self.consume: list[Script] = []
+        self.watch: list[Script] = []
         self.unary: dict[str, Callable[[bytes, Any], Awaitable[bytes]]] = {}
         self.produced: list[FakeStream] = []
         self.consumed: list[FakeStream] = []
+        self.watched: list[FakeStream] = []
         self._server = grpc.aio.server()
 
     async def __aenter__(self) -> Self:
@@ -118,6 +120,15 @@ class _Handlers(grpc.GenericRpcHandler):
                 member.consume, member.consumed, FakeStream(context, pb.ConsumeRequest, pb.ConsumeResponse)
             )
 
+        async def watch(_: Any, context: Any) -> None:
+            await member.run(
+                member.watch,
+                member.watched,
+                FakeStream(context, pb.WatchCompletionsRequest, pb.WatchCompletionsResponse),
+            )
+
+        if path == QUEUE + "WatchCompletions":
+            return grpc.stream_stream_rpc_method_handler(watch)
         if path == QUEUE + "Produce":
             return grpc.stream_stream_rpc_method_handler(produce)
         if path == QUEUE + "Consume":

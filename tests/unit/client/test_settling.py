@@ -1,0 +1,203 @@
+"""How settlements are gathered, said, and what becomes of those that are refused."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tandemq.client.settling import (
+    FRAMES_UNCONFIRMED_MAX,
+    RANGES_PER_FRAME_MAX,
+    Act,
+    Lost,
+    Settling,
+    merge,
+    to_settlement,
+)
+from tandemq.errors import LeaseLost, Refused
+from tandemq.v1 import common_pb2 as common
+from tandemq.v1 import queue_service_pb2 as pb
+
+ACK, RELEASE, REJECT, EXTEND = pb.OUTCOME_ACK, pb.OUTCOME_RELEASE, pb.OUTCOME_REJECT, pb.OUTCOME_EXTEND
+LOST = common.Error(reason=common.REASON_LEASE_LOST)
+
+
+def said(settling: Settling) -> list[tuple[int, list[tuple[int, int, list[tuple[int, int]]]]]]:
+    """Frames as (settle id, [(lease, outcome, ranges)])."""
+    found = []
+    while (data := settling.next_frame()) is not None:
+        frame = pb.ConsumeRequest.FromString(data).settle
+        found.append(
+            (
+                frame.settle_id,
+                [
+                    (each.lease_id, each.outcome, [(run.first, run.count) for run in each.ranges])
+                    for each in frame.settlements
+                ],
+            )
+        )
+    return found
+
+
+def result(error: common.Error | None = None, *refused: tuple[int, int]) -> pb.SettleResult:
+    return pb.SettleResult(
+        error=error, refused=[common.IndexRange(first=first, count=count) for first, count in refused]
+    )
+
+
+def answer(settling: Settling, settle_id: int, *results: pb.SettleResult) -> Any:
+    return settling.on_settled(pb.ConsumeSettled(settle_id=settle_id, results=results))
+
+
+@pytest.mark.parametrize(
+    ("runs", "merged"),
+    [
+        ([], []),
+        ([(5, 1)], [(5, 1)]),
+        ([(5, 1), (6, 1)], [(5, 2)]),
+        ([(6, 1), (5, 1)], [(5, 2)]),
+        ([(5, 1), (7, 1)], [(5, 1), (7, 1)]),
+        ([(5, 3), (6, 1)], [(5, 3)]),
+        ([(5, 3), (7, 4)], [(5, 6)]),
+        ([(5, 3), (5, 3)], [(5, 3)]),
+        ([(5, 2), (9, 1), (7, 1)], [(5, 3), (9, 1)]),
+    ],
+)
+def test_runs_that_touch_or_overlap_are_one(runs: Any, merged: Any) -> None:
+    assert merge(runs) == merged
+
+
+def test_acts_of_a_kind_are_gathered_and_others_stay_apart_in_their_order() -> None:
+    settling = Settling()
+    for act, index in ((Act(1, ACK), 5), (Act(2, ACK), 9), (Act(1, ACK), 6), (Act(1, RELEASE), 7), (Act(1, ACK), 8)):
+        settling.add(act, ((index, 1),))
+    assert settling.messages == 5
+    assert said(settling) == [
+        (1, [(1, ACK, [(5, 2), (8, 1)]), (2, ACK, [(9, 1)]), (1, RELEASE, [(7, 1)])]),
+    ]
+    assert said(settling) == [], "once"
+    assert settling.messages == 5, "nothing is confirmed yet"
+
+
+def test_a_settlement_says_what_the_application_said() -> None:
+    plain = to_settlement(Act(7, ACK), ((1, 2),))
+    assert not plain.HasField("extension")
+    assert not plain.HasField("delay")
+    extended = to_settlement(Act(7, EXTEND, extension=timedelta(seconds=3)), ((1, 2),))
+    assert (extended.lease_id, extended.outcome, extended.extension.seconds) == (7, EXTEND, 3)
+    delayed = to_settlement(Act(7, RELEASE, delay=timedelta(seconds=4)), ((1, 2),))
+    assert (delayed.outcome, delayed.delay.seconds, delayed.HasField("extension")) == (RELEASE, 4, False)
+    rejected = to_settlement(Act(7, REJECT, reason="no"), ((1, 2), (9, 1)))
+    assert (rejected.reason, [(each.first, each.count) for each in rejected.ranges]) == ("no", [(1, 2), (9, 1)])
+
+
+def test_who_settled_what_was_refused_is_told_and_nobody_else() -> None:
+    settling = Settling()
+    ack, release = Act(1, ACK), Act(1, RELEASE)
+    settling.add(ack, ((1, 3),), "before")
+    settling.add(ack, ((4, 2),), "in it")
+    settling.add(ack, ((8, 1),), "behind")
+    settling.add(release, ((20, 1),), "another act")
+    said(settling)
+    confirmed = answer(settling, 1, result(LOST, (5, 2)), result())
+    assert confirmed.error is None
+    (lost,) = confirmed.lost
+    assert (lost.act, lost.ranges, type(lost.error)) == (ack, ((5, 2),), LeaseLost)
+    assert [(watcher.sink, type(error)) for watcher, error in confirmed.told] == [
+        ("before", type(None)),
+        ("in it", LeaseLost),
+        ("behind", type(None)),
+        ("another act", type(None)),
+    ]
+    assert settling.messages == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "hit"), [(3, 1, False), (4, 1, True), (5, 1, True), (6, 1, False), (3, 2, True)]
+)
+def test_to_the_message(first: int, count: int, hit: bool) -> None:
+    settling = Settling()
+    settling.add(Act(1, ACK), ((4, 2),), "watched")
+    said(settling)
+    ((_, error),) = answer(settling, 1, result(LOST, (first, count))).told
+    assert (error is not None) is hit
+
+
+def test_a_refusal_that_names_no_messages_is_of_all_of_them() -> None:
+    settling = Settling()
+    settling.add(Act(1, ACK), ((1, 1), (5, 2)), "watched")
+    said(settling)
+    confirmed = answer(settling, 1, result(LOST))
+    assert confirmed.lost == [Lost(Act(1, ACK), ((1, 1), (5, 2)), confirmed.lost[0].error)]
+    assert isinstance(confirmed.told[0][1], LeaseLost)
+
+
+def test_each_refusal_has_its_own_reason() -> None:
+    settling = Settling()
+    settling.add(Act(1, ACK), ((1, 1),), "first")
+    settling.add(Act(2, ACK), ((1, 1),), "second")
+    said(settling)
+    closed = common.Error(reason=common.REASON_INVALID_STATE)
+    told = answer(settling, 1, result(LOST), result(closed)).told
+    assert [type(error) for _, error in told] == [LeaseLost, Refused]
+
+
+def test_one_that_may_be_tried_again_leaves_all_of_its_frame_and_tells_nobody() -> None:
+    settling = Settling()
+    settling.add(Act(1, ACK), ((1, 1),), "first")
+    settling.add(Act(2, ACK), ((1, 1),), "second")
+    (before,) = said(settling)
+    confirmed = answer(settling, 1, result(LOST), result(common.Error(reason=common.REASON_NO_MASTER)))
+    assert (confirmed.lost, confirmed.told) == ([], [])
+    assert confirmed.error is not None
+    assert settling.messages == 2
+    settling.opened()
+    assert said(settling) == [before]
+    assert [error for _, error in answer(settling, 1, result(), result()).told] == [None, None]
+
+
+def test_an_answer_that_comes_twice_or_to_nothing_says_nothing() -> None:
+    settling = Settling()
+    settling.add(Act(1, ACK), ((1, 1),), "watched")
+    said(settling)
+    assert answer(settling, 7, result(LOST)) == ([], [], None)
+    assert len(answer(settling, 1, result()).told) == 1
+    assert answer(settling, 1, result(LOST)) == ([], [], None)
+    assert settling.messages == 0
+
+
+def test_who_waits_for_more_than_a_frame_holds_is_told_with_the_last_of_them() -> None:
+    settling = Settling()
+    ranges = [(2 * number, 1) for number in range(RANGES_PER_FRAME_MAX + 1)]
+    settling.add(Act(1, ACK), ranges, "watched")
+    frames = said(settling)
+    assert [(number, len(acts[0][2])) for number, acts in frames] == [(1, RANGES_PER_FRAME_MAX), (2, 1)]
+    assert answer(settling, 1, result()).told == []
+    assert not settling.is_confirmed(2)
+    ((watcher, error),) = answer(settling, 2, result()).told
+    assert (watcher.sink, error, settling.is_confirmed(2)) == ("watched", None, True)
+
+
+def test_what_is_settled_while_enough_is_unconfirmed_gathers_for_one_frame() -> None:
+    settling = Settling()
+    for index in range(1, FRAMES_UNCONFIRMED_MAX + 1):
+        settling.add(Act(1, ACK), ((index, 1),))
+        assert said(settling) == [(index, [(1, ACK, [(index, 1)])])]
+    for index in (10, 11):
+        settling.add(Act(1, ACK), ((index, 1),))
+        assert said(settling) == []
+    answer(settling, 1, result())
+    assert said(settling) == [(FRAMES_UNCONFIRMED_MAX + 1, [(1, ACK, [(10, 2)])])]
+
+
+def test_at_the_end_whoever_waits_is_named_written_or_not() -> None:
+    settling = Settling()
+    settling.add(Act(1, ACK), ((1, 1),), "written")
+    said(settling)
+    settling.add(Act(1, ACK), ((2, 1),), "gathered")
+    settling.add(Act(1, ACK), ((3, 1),))
+    assert [watcher.sink for watcher in settling.give_up()] == ["written", "gathered"]
+    assert (settling.messages, said(settling), settling.give_up()) == (0, [], [])
+    assert settling.is_confirmed(1)
