@@ -55,6 +55,8 @@ class Seen(NamedTuple):
     budget_s: float
     others_percent: float
     """Of all processors, what neither idled nor worked for this phase."""
+    idle_percent: float
+    """Of all processors."""
 
 
 def pytest(name: str, budget_s: float, marks: str, *where: str, jobs: int = 0) -> Phase:
@@ -133,11 +135,14 @@ def run(phase: Phase, arguments: Sequence[str] = ()) -> Seen:
     began_s, used, children = time.monotonic(), used_s(), childrens_s()
     code = subprocess.run(command, cwd=ROOT, check=False).returncode
     took_s = time.monotonic() - began_s
-    others_s = max(0.0, used_s() - used - (childrens_s() - children))
-    percent = 100 * others_s / (took_s * (os.cpu_count() or 1))
+    used = used_s() - used
+    whole_s = took_s * (os.cpu_count() or 1)
+    others = 100 * max(0.0, used - (childrens_s() - children)) / whole_s
+    idle = 100 * max(0.0, whole_s - used) / whole_s
     if code == PYTEST_NOTHING and not phase.junit:
         code = 1
-    return Seen(phase.name, outcome_of(code, took_s, phase.budget_s, percent), took_s, phase.budget_s, percent)
+    outcome = outcome_of(code, took_s, phase.budget_s, others)
+    return Seen(phase.name, outcome, took_s, phase.budget_s, others, idle)
 
 
 def dearest(phases: Iterable[Phase], count: int = DEAREST) -> list[tuple[float, str]]:
@@ -150,12 +155,12 @@ def dearest(phases: Iterable[Phase], count: int = DEAREST) -> list[tuple[float, 
     return sorted(found, reverse=True)[:count]
 
 
-def table(seen: Iterable[Seen]) -> str:
-    lines = [f"{'phase':16}{'seconds':>8}{'budget':>8}{'others':>8}  outcome"]
-    lines += [
-        f"{each.name:16}{each.took_s:8.0f}{each.budget_s:8.0f}{each.others_percent:7.0f}%  {each.outcome}"
-        for each in seen
-    ]
+def table(seen: Sequence[Seen]) -> str:
+    lines = [f"{'phase':16}{'seconds':>8}{'budget':>8}{'idle':>7}{'others':>8}  outcome"]
+    for each in seen:
+        took = f"{each.took_s:8.0f}{each.budget_s:8.0f}{each.idle_percent:6.0f}%{each.others_percent:7.0f}%"
+        lines.append(f"{each.name:16}{took}  {each.outcome}")
+    lines.append(f"{'in all':16}{sum(each.took_s for each in seen):8.0f}{sum(each.budget_s for each in seen):8.0f}")
     return "\n".join(lines)
 
 
