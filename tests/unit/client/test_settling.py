@@ -105,7 +105,7 @@ def test_who_settled_what_was_refused_is_told_and_nobody_else() -> None:
     assert confirmed.error is None
     (lost,) = confirmed.lost
     assert (lost.act, lost.ranges, type(lost.error)) == (ack, ((5, 2),), LeaseLost)
-    assert [(watcher.sink, type(error)) for watcher, error in confirmed.told] == [
+    assert [(watcher.sink, type(error)) for watcher, error in confirmed.watchers] == [
         ("before", type(None)),
         ("in it", LeaseLost),
         ("behind", type(None)),
@@ -121,7 +121,7 @@ def test_to_the_message(first: int, count: int, hit: bool) -> None:
     settling = Settling()
     settling.add(Act(1, ACK), ((4, 2),), "watched")
     said(settling)
-    ((_, error),) = answer(settling, 1, result(LOST, (first, count))).told
+    ((_, error),) = answer(settling, 1, result(LOST, (first, count))).watchers
     assert (error is not None) is hit
 
 
@@ -131,7 +131,7 @@ def test_a_refusal_that_names_no_messages_is_of_all_of_them() -> None:
     said(settling)
     confirmed = answer(settling, 1, result(LOST))
     assert confirmed.lost == [Lost(Act(1, ACK), ((1, 1), (5, 2)), confirmed.lost[0].error)]
-    assert isinstance(confirmed.told[0][1], LeaseLost)
+    assert isinstance(confirmed.watchers[0][1], LeaseLost)
 
 
 def test_each_refusal_has_its_own_reason() -> None:
@@ -140,8 +140,8 @@ def test_each_refusal_has_its_own_reason() -> None:
     settling.add(Act(2, ACK), ((1, 1),), "second")
     said(settling)
     closed = common.Error(reason=common.REASON_INVALID_STATE)
-    told = answer(settling, 1, result(LOST), result(closed)).told
-    assert [type(error) for _, error in told] == [LeaseLost, Refused]
+    watchers = answer(settling, 1, result(LOST), result(closed)).watchers
+    assert [type(error) for _, error in watchers] == [LeaseLost, Refused]
 
 
 def test_one_that_may_be_tried_again_leaves_all_of_its_frame_and_tells_nobody() -> None:
@@ -150,12 +150,12 @@ def test_one_that_may_be_tried_again_leaves_all_of_its_frame_and_tells_nobody() 
     settling.add(Act(2, ACK), ((1, 1),), "second")
     (before,) = said(settling)
     confirmed = answer(settling, 1, result(LOST), result(common.Error(reason=common.REASON_NO_MASTER)))
-    assert (confirmed.lost, confirmed.told) == ([], [])
+    assert (confirmed.lost, confirmed.watchers) == ([], [])
     assert confirmed.error is not None
     assert settling.messages == 2
     settling.opened()
     assert said(settling) == [before]
-    assert [error for _, error in answer(settling, 1, result(), result()).told] == [None, None]
+    assert [error for _, error in answer(settling, 1, result(), result()).watchers] == [None, None]
 
 
 def test_an_answer_that_comes_twice_or_to_nothing_says_nothing() -> None:
@@ -163,7 +163,7 @@ def test_an_answer_that_comes_twice_or_to_nothing_says_nothing() -> None:
     settling.add(Act(1, ACK), ((1, 1),), "watched")
     said(settling)
     assert answer(settling, 7, result(LOST)) == ([], [], None)
-    assert len(answer(settling, 1, result()).told) == 1
+    assert len(answer(settling, 1, result()).watchers) == 1
     assert answer(settling, 1, result(LOST)) == ([], [], None)
     assert settling.messages == 0
 
@@ -174,9 +174,9 @@ def test_who_waits_for_more_than_a_frame_holds_is_told_with_the_last_of_them() -
     settling.add(Act(1, ACK), ranges, "watched")
     frames = said(settling)
     assert [(number, len(acts[0][2])) for number, acts in frames] == [(1, RANGES_PER_FRAME_MAX), (2, 1)]
-    assert answer(settling, 1, result()).told == []
+    assert answer(settling, 1, result()).watchers == []
     assert not settling.is_confirmed(2)
-    ((watcher, error),) = answer(settling, 2, result()).told
+    ((watcher, error),) = answer(settling, 2, result()).watchers
     assert (watcher.sink, error, settling.is_confirmed(2)) == ("watched", None, True)
 
 
