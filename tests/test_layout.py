@@ -134,10 +134,7 @@ class Module:
     def all_imports(self) -> tuple[Import, ...]:
         return imports_of(self)
 
-    def imports_below(self) -> Iterator[Import]:
-        return self._imports(self.tree, lazy=False)
-
-    def _imports(self, node: ast.AST, *, lazy: bool) -> Iterator[Import]:
+    def imports_below(self, node: ast.AST, *, lazy: bool) -> Iterator[Import]:
         for child in ast.iter_child_nodes(node):
             match child:
                 case ast.Import(names=names):
@@ -151,21 +148,26 @@ class Module:
                 case ast.If(
                     test=ast.Name(id="TYPE_CHECKING") | ast.Attribute(attr="TYPE_CHECKING"), body=body, orelse=orelse
                 ):
-                    for typed in self._imports(ast.Module(body, []), lazy=lazy):  # the body never runs
+                    for typed in self.imports_below(ast.Module(body, []), lazy=lazy):  # the body never runs
                         yield replace(typed, typed=True)
-                    yield from self._imports(ast.Module(orelse, []), lazy=lazy)
+                    yield from self.imports_below(ast.Module(orelse, []), lazy=lazy)
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
-                    yield from self._imports(child, lazy=True)
+                    yield from self.imports_below(child, lazy=True)
                 case ast.expr():
                     pass  # holds no statement
                 case _:
-                    yield from self._imports(child, lazy=lazy)
+                    yield from self.imports_below(child, lazy=lazy)
 
 
 @cache
 def imports_of(module: Module) -> tuple[Import, ...]:
     """Most rules ask for them, and each for those of all modules."""
-    return tuple(module.imports_below())
+    return tuple(module.imports_below(module.tree, lazy=False))
+
+
+@cache
+def nodes_of(module: Module) -> tuple[ast.AST, ...]:
+    return tuple(node for node in ast.walk(module.tree) if isinstance(node, ast.stmt | ast.excepthandler | ast.Call))
 
 
 def module_of(path: str, text: str) -> Module:
@@ -304,7 +306,7 @@ def sizes_over_limit(module: Module) -> dict[str, int]:
     # What a tool writes is as long as its source says; tests/unit/client/test_gen_blocking.py knows each such file.
     if (lines := len(module.text.splitlines())) > limit and not module.name.endswith("_generated"):
         found[module.path] = lines
-    for node in ast.walk(module.tree):
+    for node in nodes_of(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES_MAX:
@@ -323,7 +325,7 @@ def concrete_bases(modules: dict[str, Module], package: str) -> list[str]:
         (module, node)
         for module in modules.values()
         if within(module.name, (package,))
-        for node in ast.walk(module.tree)
+        for node in nodes_of(module)
         if isinstance(node, ast.ClassDef)
     ]
     concrete = {node.name for _, node in classes if not {"Protocol", "ABC"} & {name_of(base) for base in node.bases}}
@@ -337,7 +339,7 @@ def concrete_bases(modules: dict[str, Module], package: str) -> list[str]:
 
 def broad_excepts(module: Module) -> list[str]:
     found = []
-    for node in ast.walk(module.tree):
+    for node in nodes_of(module):
         if isinstance(node, ast.ExceptHandler) and not within(module.name, BROAD_EXCEPT_DOORS):
             kinds = node.type.elts if isinstance(node.type, ast.Tuple) else [node.type]
             names = [None if kind is None else ast.unparse(kind) for kind in kinds]
@@ -349,10 +351,9 @@ def broad_excepts(module: Module) -> list[str]:
 def literal_sleeps(module: Module) -> list[str]:
     return [
         f"{module.path}:{node.lineno} sleeps; wait for the event instead"
-        for node in ast.walk(module.tree)
+        for node in nodes_of(module)
         if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name | ast.Attribute)
-        and (node.func.id if isinstance(node.func, ast.Name) else node.func.attr) == "sleep"
+        and getattr(node.func, "attr", getattr(node.func, "id", "")) == "sleep"
         and any(isinstance(argument, ast.Constant) and argument.value != 0 for argument in node.args)
     ]
 

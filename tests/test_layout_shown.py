@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.test_layout import Module, module_of, sources, within
+from tests.test_layout import Module, module_of, nodes_of, sources, within
 
 TERMINAL = ("tandemq.cli.output", "tandemq.cli.terminal")
 LOGS = ("tandemq.cli.logs",)
@@ -40,7 +40,7 @@ def _found(module: Module) -> Iterator[tuple[int, str]]:
             yield item.line, f"imports {item.target}: use tandemq.escaping"
     if not within(module.name, SHIPPED) or within(module.name, OWN_WORDS):
         return
-    for node in ast.walk(module.tree):
+    for node in nodes_of(module):
         if not isinstance(node, ast.Call):
             continue
         called = dotted(node.func)

@@ -6,7 +6,7 @@ and 17).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.support.handing import FAULTS, SCENARIOS, Run, Steps, both_at_once, d
 
 Scenario = Callable[[Run], Steps]
 EVERY_STEP: tuple[Scenario, ...] = (master_hands_over, disks_are_slow, both_at_once)
-"""Interrupted after every small step; the others only after those that took a row."""
+"""Interrupted after every small step, in `test-all`; the others only after those that took a row."""
 
 
 def rows_by_step(scenario: Scenario) -> list[set[tuple[str, str]]]:
@@ -39,15 +39,24 @@ def interrupted(scenario: Scenario, step: int, fault: Callable[[Run], None]) -> 
     run.ends_well()
 
 
+def interrupted_after(scenario: Scenario, steps: Iterable[tuple[int, set[tuple[str, str]]]]) -> None:
+    for step, rows in steps:
+        for name, fault in FAULTS.items():
+            try:
+                interrupted(scenario, step, fault)
+            except AssertionError as error:
+                raise AssertionError(f"{name} after step {step} ({rows}): {error}") from error
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_interrupted_right_after_a_row(scenario: Scenario) -> None:
-    for step, rows in enumerate(rows_by_step(scenario)):
-        if rows or scenario in EVERY_STEP:
-            for name, fault in FAULTS.items():
-                try:
-                    interrupted(scenario, step, fault)
-                except AssertionError as error:
-                    raise AssertionError(f"{name} after step {step} ({rows}): {error}") from error
+    interrupted_after(scenario, [(step, rows) for step, rows in enumerate(rows_by_step(scenario)) if rows])
+
+
+@pytest.mark.wide
+@pytest.mark.parametrize("scenario", EVERY_STEP, ids=lambda scenario: scenario.__name__)
+def test_interrupted_after_a_step_that_took_no_row(scenario: Scenario) -> None:
+    interrupted_after(scenario, [(step, rows) for step, rows in enumerate(rows_by_step(scenario)) if not rows])
 
 
 def test_every_row_is_interrupted() -> None:

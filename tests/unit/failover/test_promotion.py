@@ -109,19 +109,19 @@ def connected_facts() -> Iterator[Facts]:
 def all_facts() -> Iterator[Facts]:
     for facts in connected_facts():
         for each in (facts, mirrored(facts)):
+            unmet = unknown(each)
             for peer_role_master, peer_lost, young, lets in product((False, True), repeat=4):
-                each = replace(each, verdict_lets=lets)
-                yield replace(each, peer_role_master=peer_role_master, peer_lost=peer_lost, young_claim=young)
-                yield replace(
-                    each,
-                    peer_role_master=peer_role_master,
-                    peer_lost=peer_lost,
-                    young_claim=young,
-                    peer_connected=False,
-                    peer_data=None,
-                )
-                if not (peer_role_master or young) and peer_lost and lets:
-                    yield replace(each, peer_lost=True, not_met=True, peer_connected=False, peer_data=None)
+                told = {"peer_role_master": peer_role_master, "peer_lost": peer_lost, "young_claim": young}
+                yield replace(each, verdict_lets=lets, **told)
+                for away in unmet:
+                    yield replace(away, verdict_lets=lets, peer_connected=False, **told)
+                    if not (peer_role_master or young) and peer_lost and lets:
+                        yield replace(away, peer_lost=True, not_met=True, peer_connected=False)
+
+
+def unknown(facts: Facts) -> tuple[Facts, ...]:
+    """The same without the peer's mark: one of all that differ in nothing else."""
+    return (replace(facts, peer_data=None),) if facts.peer_data is DataMark.IN_SYNC else ()
 
 
 def eligible(member: str, data: DataMark | None, register: Register) -> bool:
@@ -170,7 +170,7 @@ class Judged(NamedTuple):
 @pytest.fixture(scope="module")
 def judged() -> Judged:
     found = Judged([], [], {}, set(), [], set())
-    for facts in chain(all_facts(), (replace(each, peer_data=None) for each in connected_facts())):
+    for facts in chain(all_facts(), *map(unknown, connected_facts())):
         row, decision = row_of(facts), decide(facts)
         if row not in found.rows:
             found.rows.append(row)
