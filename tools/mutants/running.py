@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import json
 import os
+import resource
 import select
 import signal
 import sys
@@ -29,6 +30,8 @@ from tools.mutants.kinds import Mutant, code_of, watched_code_of
 KILLED, ALIVE, UNREACHED, HUNG = "killed", "alive", "unreached", "hung"
 SILENT_S = 120.0
 """A child in which no test ends for so long goes round in circles, which is seen too."""
+CPU_S = 1_800
+"""Of a child: one that goes round in circles ends by itself when nobody is left to end it."""
 STRAY_NAME = "__mutants_entered__"
 """A global of each module that is looked at."""
 
@@ -84,6 +87,7 @@ def in_child(work: Callable[[Say], None], silent_s: float | None) -> tuple[list[
     if not pid:
         try:
             os.setpgid(0, 0)
+            resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
             os.close(reading)
             nowhere = os.open(os.devnull, os.O_RDWR)
             for descriptor in (0, 1, 2):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import textwrap
 from pathlib import Path
 from types import ModuleType
@@ -117,6 +118,8 @@ def test_a_child_says_what_it_found_and_one_that_hangs_is_ended() -> None:
         running.select.select([], [], [])
 
     assert running.in_child(hang, 0.2) == (["begins"], False)
+    said, _ = running.in_child(lambda say: say(resource.getrlimit(resource.RLIMIT_CPU)), 60)
+    assert said == [[running.CPU_S, running.CPU_S]], "or it would outlive whoever asked"
 
 
 def test_a_sample_is_the_same_for_a_seed_and_of_the_areas_own_code() -> None:
