@@ -152,8 +152,8 @@ def test_any_other_failure_stops_the_store_for_good(store: DiskStore, error: lmd
     for batch in (direct(), WriteBatch(meta={"k": b"2"})):
         with pytest.raises(StoreFailed, match="A commit failed"):
             store.commit(batch)
-    assert not store._fold(), "nor is anything folded"
-    assert everything(store) == before
+    assert not store._fold()
+    assert (everything(store), pending(store)) == (before, [2]), "nor is anything folded"
 
 
 @pytest.mark.parametrize(
@@ -179,6 +179,15 @@ def test_a_fold_that_finds_no_room_is_told_to_the_next_commit(store: DiskStore) 
     assert pending(store) == [], "it went to the database, with what was pending"
     append(store, 4)
     assert pending(store) == [4]
+
+
+def test_a_fold_writes_only_what_is_pending(store: DiskStore) -> None:
+    attempts = store._published.attempt
+    assert not store._fold()
+    assert store._published.attempt == attempts
+    append(store, 2)
+    assert not store._fold(), "no more came meanwhile"
+    assert (store._published.attempt, pending(store)) == (attempts + 1, [])
 
 
 def test_a_fold_that_fails_stops_the_store(store: DiskStore) -> None:

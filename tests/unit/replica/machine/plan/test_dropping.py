@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from replica.machine import columns_of
+from replica.machine.plan.move import fits_in
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -116,3 +118,42 @@ def test_messages_without_a_payload_are_dropped_by_their_number():
     assert indexes_of(driver.enqueue(batch_of([0])).dropped) == [1]
     assert indexes_of(driver.enqueue(batch_of([0, 5])).dropped) == [2, 3]
     assert (driver.browse(), driver.info().bytes) == ([4, 5], 5)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_how_many_copies_fit_is_how_many_enter(seed: int):
+    """As of a producer's batch: the first ones, up to one for which even the heads make no room."""
+    rng = random.Random(seed)
+    driver = dropping(max_length=8, max_bytes=100, max_message_bytes=100)
+    for _ in range(60):
+        columns = columns_of(batch_of([rng.randrange(40) for _ in range(rng.randrange(1, 12))]))
+        fitting = fits_in(driver.master.state, "q", columns)
+        op = driver.plan_enqueue(batch_of(columns.sizes)).header.enqueue
+        assert fitting == columns.count - len(op.refusals)
+        if fitting:
+            assert not driver.enqueue(batch_of(columns.sizes[:fitting])).refusals
+        if rng.random() < 0.6:
+            lease_id, indexes = driver.lease(rng.randrange(1, 5))
+            if indexes and rng.random() < 0.7:
+                driver.outcome(ACK, lease_id, *((index, index) for index in indexes))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "sizes", "fitting"),
+    [
+        ({"max_length": 2}, [1, 1], 2),
+        ({"max_length": 2}, [1, 1, 1], 2),
+        ({"max_length": 9, "max_bytes": 20}, [10, 10], 2),
+        ({"max_length": 9, "max_bytes": 20}, [10, 11], 1),
+        ({"max_length": 9, "max_bytes": 20}, [10, 11, 1], 1),
+        ({"max_length": 9, "max_bytes": 20}, [21], 0),
+        ({"max_length": 9, "max_bytes": 0}, [21, 1 << 20], 2),
+    ],
+)
+def test_copies_fit_up_to_the_first_that_does_not(attributes: dict[str, int], sizes: list[int], fitting: int):
+    driver = Driver()
+    driver.create(**attributes, max_message_bytes=20)
+    columns = columns_of(batch_of([1]))._replace(
+        count=len(sizes), sizes=sizes, payload_bytes=sum(sizes), payload_bytes_max=max(sizes)
+    )
+    assert fits_in(driver.master.state, "q", columns) == fitting
