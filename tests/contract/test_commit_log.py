@@ -291,3 +291,16 @@ def test_after_a_clean_stop_the_database_has_everything(tmp_path):
         begin(store)
         append(store, 2, 3)
     assert database_alone(tmp_path) == [1, 2, 3]
+
+
+def test_a_closed_store_does_not_even_say_what_was_pending(tmp_path):
+    store = open_here(tmp_path)
+    begin(store)
+    append(store, 2)
+    store.commit(WriteBatch(meta={"k": b"2"}))
+    recent = store._published
+    store.close()
+    store._published = recent  # as if the last fold had failed
+    for read in (lambda: store.read(1, 2), lambda: store.get_meta("k"), lambda: store.scan(1, 2)):
+        with pytest.raises(StoreFailed, match="closed"):
+            read()

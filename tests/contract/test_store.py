@@ -142,6 +142,15 @@ def test_a_restart_keeps_everything(kind):
     assert store.bounds(1) == (1, 4)
 
 
+@pytest.mark.parametrize("domain", [0, 1, 0x0FFF_FFFF, 0x1000_0001, 2**32 - 1])
+def test_a_domain_of_any_number_outlives_a_restart(kind, domain):
+    kind.store.commit(WriteBatch(appends=appends(domain, 1, 2)))
+    store = kind.restart()
+    assert present(store, domain) == [1, 2]
+    store.commit(WriteBatch(appends=appends(domain, 3)))
+    assert present(kind.restart(), domain) == [1, 2, 3]
+
+
 def test_identity_is_in_meta(store):
     assert [store.get_meta(key) for key in ("format", "pair", "member")] == [b"2", b"p", b"a"]
     assert len(store.get_meta("instance")) == 16

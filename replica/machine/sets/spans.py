@@ -112,13 +112,6 @@ class Spans:
         for low, high, _ in self.rows(start, end):
             yield low, high
 
-    def count(self, start: int, end: int) -> int:
-        """Integers of this run that are in it."""
-        return sum(high - low for low, high, _ in self.rows(start, end))
-
-    def covers(self, start: int, end: int) -> bool:
-        return self.size >= end - start and self.count(start, end) == end - start
-
     def columns(self) -> list[array[int]]:
         """Starts, ends, values: equal for equal histories."""
         columns: list[array[int]] = [array("Q"), array("Q"), array("Q")]
