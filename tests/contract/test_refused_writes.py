@@ -18,6 +18,7 @@ import lmdb
 import pytest
 
 from storage.disk import DiskStore, open_disk
+from storage.environment import copy_environment
 from storage.errors import CorruptRecord, StoreFailed, StoreFull
 from storage.store import Append, WriteBatch
 from tests.support.commit_logs import after_a_crash, append, begin, everything, open_here, pending
@@ -282,3 +283,24 @@ def test_a_read_that_fails_says_what_it_means(store: DiskStore, error: lmdb.Erro
             read()
     store._env = whole
     assert store.read(1, 1) == b"first"
+
+
+@pytest.mark.parametrize(
+    ("error", "raised"),
+    [
+        (error_of(errno.ENOSPC), StoreFull),
+        (error_of(errno.EDQUOT), StoreFull),
+        (error_of(errno.EIO), StoreFailed),
+        (error_of(-30796, lmdb.CorruptedError), CorruptRecord),
+        (error_of(-30797, lmdb.PageNotFoundError), CorruptRecord),
+    ],
+)
+def test_a_copy_that_fails_says_what_it_means(tmp_path: Path, error: lmdb.Error, raised: type[Exception]) -> None:
+    class Broken:
+        def copy(self, _: str, *, compact: bool) -> None:
+            assert compact
+            raise error
+
+    with pytest.raises(raised) as info:
+        copy_environment(Broken(), tmp_path)  # type: ignore[arg-type]  # what it needs of one
+    assert type(info.value) is raised

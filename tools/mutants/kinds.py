@@ -116,7 +116,8 @@ def _changes(function: Function) -> Iterator[tuple[ast.AST, str]]:
             case ast.Constant(value=int()):
                 yield node, "constant"
             case ast.If() | ast.While() | ast.IfExp():
-                yield node.test, "always"
+                if not isinstance(node.test, ast.Constant):
+                    yield node.test, "always"
                 yield node.test, "never"
             case ast.Expr(value=ast.Call() | ast.Await()):
                 yield node, "drop-call"

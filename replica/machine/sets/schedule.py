@@ -78,10 +78,6 @@ class Schedule:
             at = below
         heap[at] = moved
 
-    def clear(self) -> None:
-        self._heap.clear()
-        self._returned.clear()
-
     def may_be_due(self, now_ms: int) -> bool:
         """False: nothing is due. True may be said of a stale entry: `next_ms` and `due` know."""
         heap = self._heap

@@ -25,10 +25,6 @@ class IdleQueues:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def clear(self) -> None:
-        self._heap.clear()
-        self._entries.clear()
-
     def touch(self, queue: QueueState) -> None:
         """It may end earlier than is known here."""
         if queue.idle_ms:

@@ -224,14 +224,7 @@ class State:
             self.message_ends.push(expiry, queue.queue_id, low, again=again)
 
     def rebuild_schedules(self) -> None:
-        self.lease_ends.clear()
-        self.message_ends.clear()
-        self.reply_ends.clear()
-        self.completion_ends.clear()
-        self.delay_ends.clear()
-        self.idle.clear()
-        self.enabling.clear()
-        self.stage_ends.clear()
+        """Of a state that was just read back, of which nothing is scheduled yet."""
         for stage in self.stages.by_id.values():
             self.stage_ends.push(stage.expires_at_ms, 0, stage.number)
         for lease in self.leases.values():

@@ -101,7 +101,13 @@ def test_a_full_map_can_be_emptied() -> None:
     store = MemoryStore(map_bytes=identity + 10)
     store.commit(WriteBatch(appends=[Append(1, 1, b"x" * 5), Append(1, 2, b"x" * 5)], meta={"k": b""}))
     store._map_bytes = identity  # as if it had been made smaller
-    for batch in (WriteBatch(drops={1: [1]}), WriteBatch(cut={1: 1}), WriteBatch(meta={"k": None})):
+    batches = [
+        WriteBatch(meta={"k": b""}),
+        WriteBatch(drops={1: [1]}),
+        WriteBatch(cut={1: 1}),
+        WriteBatch(meta={"k": None}),
+    ]
+    for batch in batches:
         store.commit(batch)
     with pytest.raises(StoreFull):
         store.commit(WriteBatch(appends=[Append(1, 9, b"1")]))

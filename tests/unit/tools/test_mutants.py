@@ -39,6 +39,10 @@ SOURCE = textwrap.dedent(
         def __repr__(self):
             return "full" if self.full else "open"
 
+        def wait(self):
+            while True:
+                pass
+
         def pairs(self):
             assert len(self.things) == 2
             return zip(self.things, self.things, strict=True)
@@ -60,6 +64,8 @@ def test_every_kind_of_change_is_found_once_at_its_place() -> None:
         ("Box.__init__", "drop-assignment", "self.sealed = False"),
         ("Box.__init__", "flip", "False"),
         ("Box.full", "compare", "len(self.things) >= LIMIT"),
+        ("Box.wait", "never", "True"),
+        ("Box.wait", "flip", "True"),
         ("Box.put", "always", "self.full and (not self.sealed)"),
         ("Box.put", "never", "self.full and (not self.sealed)"),
         ("Box.put", "and-or", "self.full and (not self.sealed)"),

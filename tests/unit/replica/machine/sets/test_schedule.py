@@ -70,8 +70,6 @@ def test_whatever_is_swept_out_what_is_due_is_what_is_live(
         if chance.random() < 0.1:
             assert schedule.next_ms() == min((each[0] for each in live), default=None)
     again = Schedule(lambda due: tuple(due) in live)
-    again.push(1, 2, 3)
-    again.clear()
     assert (len(again), again.next_ms(), list(again.due(1 << 62))) == (0, None, [])
     again.load(live)
     while live:
@@ -89,9 +87,6 @@ def test_an_entry_that_comes_again_is_entered_once_until_it_has_gone() -> None:
     live.clear()
     assert schedule.next_ms() is None
     live.add((5, 1, 7))
-    schedule.push(5, 1, 7, again=True)
-    assert schedule.next_ms() == 5
-    schedule.clear()
     schedule.push(5, 1, 7, again=True)
     assert schedule.next_ms() == 5
 
