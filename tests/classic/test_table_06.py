@@ -26,6 +26,8 @@ def test_get_stats(manager: QueueManager) -> None:
         queue.EnqueueMsg(b"x")
     assert queue.DequeueMsg(5 * S) is not None
     told = queue.GetStats()
+    mean = manager.client.get_queue(queue.Name).mean_process_time.ToNanoseconds()
+    assert told.Average_Queue_Process_Time == mean, "what it is made of: test_r048_totals_say_what_happened"
     assert told._replace(Average_Queue_Process_Time=0) == nothing._replace(
         Current_Messages_Queued=2, Total_Messages_Queued=3, Highest_Queue_Depth=3
     )

@@ -110,16 +110,32 @@ async def test_a_client_that_goes_away_gives_back_what_it_did_not_take(client: a
 
 @pytest.mark.requirement("R004")
 async def test_one_client_administers_another_sends_a_third_receives_and_a_fourth_does_all(way: Way) -> None:
+    """Whoever administers, or has one of the other roles, does not count as another one; who has all counts in each."""
     queue = new_name()
+
+    async def has(producers: int, consumers: int) -> None:
+        info = await asking.get_queue(queue)
+        if way.name != "replica":  # the master answers, of the clients that are attached to it
+            assert (info.producers, info.consumers) == (producers, consumers)
+
     async with way.connect() as administrator, way.connect() as sender, way.connect() as receiver:
+        asking = administrator
         await administrator.create_queue(queue)
+        await has(0, 0)
         async with sender.producer(queue) as producer:
             await producer.send(b"1")
+            await has(1, 0)
         async with receiver.consumer(queue) as consumer:
             assert (await anext(consumer)).payload == b"1"
+            await has(0, 1)
         assert (await administrator.get_queue(queue)).enqueued_total == 1
     async with way.connect() as client:
+        asking = client
         await client.purge_queue(queue)
+        async with client.producer(queue) as producer, client.consumer(queue) as consumer:
+            await producer.send(b"own")
+            await (await anext(consumer)).ack_async()
+            await has(1, 1)
         await client.enqueue(queue, [b"2"])
         assert [message.payload for message in await client.dequeue(queue, 2)][-1] == b"2"
         await client.delete_queue(queue)

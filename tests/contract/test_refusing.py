@@ -20,6 +20,8 @@ from tandemq import refusing
 from tandemq.errors import DETAILS_KEY, OUTCOME, STORED, from_rpc_error, status_for
 from tandemq.v1.common_pb2 import Error, Reason
 
+pytestmark = pytest.mark.requirement("R063")
+
 ROOT = Path(__file__).resolve().parents[2]
 METHOD = "Refuse"
 PATH = f"/tandemq.v1.QueueService/{METHOD}"

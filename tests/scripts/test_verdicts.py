@@ -130,6 +130,62 @@ def test_failed_instance_ends_the_process_and_its_outputs() -> None:
 
 
 @pytest.mark.requirement("R129")
+def test_of_two_that_are_cut_off_the_master_goes_on_and_the_replica_ends_as_it_is_told() -> None:
+    pair, x = paired(ASKS)
+    pair.disconnect()
+    for member in pair.up:
+        member.lost()
+    pair.quiesce()
+    pair.b.verdict(Verdict.FAILED_INSTANCE)
+    pair.a.verdict(Verdict.CONTINUE_AS_MASTER)
+    pair.settle(500)
+    assert (pair.a.role, pair.b.role, pair.b.failed) == (Role.MASTER, Role.FAILED, "domain main: because")
+    here, there = x.send(pair.a), Producer(pair, "y").send(pair.b)
+    pair.settle(2_000)
+    assert here.done is not None
+    assert here.done.copies == 1
+    assert (pair.b.serving, there.done) == (False, None)
+    assert pair.register.in_sync_set == {"a"}
+
+
+@pytest.mark.requirement("R131")
+def test_what_only_a_failed_instance_has_goes_and_is_reported_when_it_starts_again() -> None:
+    """It ordered and wrote what nobody else has, and answered nobody. Started again it connects, is sent what the new
+    master has from there on, and copies what it cuts.
+    """
+    pair, x = paired(ASKS)
+    both = x.send(pair.a)
+    pair.settle(200)
+    pair.disconnect()
+    extra = x.send(pair.a)
+    pair.quiesce(link=False)
+    pair.a.lost()
+    pair.quiesce()
+    pair.a.verdict(Verdict.FAILED_INSTANCE)
+    ours = pair.a.shared.log.last_index
+    assert (both.done is not None, extra.done) == (True, None)
+    pair.crash(pair.a)
+    pair.b.lost(refused=True)
+    pair.b.verdict(Verdict.ASSUME_MASTERSHIP)
+    pair.settle(500)
+    assert pair.b.serving
+    y = Producer(pair, "y")
+    y.send(pair.b)
+    pair.settle(200)
+    pair.a.start()
+    assert pair.a.role is Role.PROBE
+    pair.connect()
+    pair.settle(1_000)
+    assert (pair.a.role, pair.b.role) == (Role.REPLICA, Role.MASTER)
+    (cut,) = pair.a.cuts
+    assert (cut.first, cut.last) == (ours, ours)
+    assert pair.a.salvaged == {(ours, 1): False}, "it was acknowledged to nobody"
+    assert any(f"{ours} to {ours} of the log go to salvage" in note for note in pair.a.notes)
+    pair.checks.equal()
+    ends_well(pair, x, y)
+
+
+@pytest.mark.requirement("R129")
 @pytest.mark.parametrize("step", ["claim", "commit"])
 def test_an_answer_of_the_register_that_comes_late_makes_no_master_of_a_failed_instance(step: str) -> None:
     """Its claim is under way as it is told that it is the one with the fault. It does not serve as it ends, nor can it

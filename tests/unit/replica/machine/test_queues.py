@@ -55,10 +55,22 @@ def test_r156_unset_attributes_become_the_profiles(driver):
 
 
 @pytest.mark.requirement("R164")
-def test_r164_the_annotation_is_kept_as_it_is():
+@pytest.mark.parametrize(
+    "text", ["über 'alles'\n\t{}", "%s ${HOME} {{x}} <b>&amp;</b>", '{"a": 1}', "\x00", " ", "x" * 4096], ids=repr
+)
+def test_r164_the_annotation_of_a_queue_is_kept_as_it_is(text: str) -> None:
+    """At both members and after a restart; a queue beside it has its own, and each may be changed and taken away."""
     driver = Driver()
-    driver.create(annotation="über 'alles'\n\t{}")
-    assert driver.info().config.annotation == "über 'alles'\n\t{}"
+    driver.create(annotation=text)
+    driver.create("r", annotation="other")
+    for machine in (driver.master, driver.replica, driver.restored()):
+        assert machine.queue_info("q", "a").config.annotation == text
+        assert machine.queue_info("r", "a").config.annotation == "other"
+    for changed in ("now " + text[:100], ""):
+        driver.order(driver.queue(UPDATE, config=admin_pb2.QueueConfig(annotation=changed), mask=["annotation"]))
+        for machine in (driver.master, driver.replica, driver.restored()):
+            assert machine.queue_info("q", "a").config.annotation == changed
+            assert machine.queue_info("r", "a").config.annotation == "other"
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+import pytest
+
 from replica.node.attached import Attached, AttachedClients, Client
 
 
+@pytest.mark.requirement("R048")
 def test_clients_are_counted_while_their_streams_are_open() -> None:
     attached = Attached()
     with ExitStack() as stack:
