@@ -63,12 +63,12 @@ from replica.core.mastership.claims import Claims
 from replica.core.mastership.mastership import Mastership
 from replica.core.ordering.orders import Orders
 from replica.core.replication.sync_source import Phase
-from replica.core.state.effects import Effect, Persist
+from replica.core.state.effects import Effect, Order, Persist
 from replica.core.state.shared import Shared
 from replica.machine.plan.stage import PublishCall, PublishPlan
 from replica.machine.state.state import State
 from replica.node.journal import Bounds
-from replica.node.steps import GroupCommit, Order, Steps
+from replica.node.steps import GroupCommit, Steps
 from tests.support import journalling
 from tests.support.asking import told
 

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
     from failover.authority import Authority, CasOutcome, Unreachable
     from replica.core.domain import Domain
-    from replica.core.state.effects import Purpose, Salvage
+    from replica.core.state.effects import Order, Purpose, Salvage
     from replica.machine.state.limits import Limits
-    from replica.node.steps import GroupCommit, Order
+    from replica.node.steps import GroupCommit
     from storage.store import Store, WriteBatch
     from tandemq.peer.v1.peer_service_pb2 import Hello
 

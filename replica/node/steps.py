@@ -13,24 +13,11 @@ For every effect of a core, in the order in which the core asked:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.state.effects import (
-    AskVerdict,
-    CheckTransfer,
-    Deliver,
-    Fail,
-    GetRegister,
-    Note,
     Persist,
-    Rebuild,
-    Reply,
-    RoleChanged,
     Salvage,
-    Send,
-    SetRegister,
-    StartTransfer,
-    StopTransfer,
 )
 from storage.store import Append, WriteBatch
 
@@ -38,25 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from replica.core.domain import Domain
-    from replica.core.state.effects import Effect
+    from replica.core.state.effects import Effect, Order
     from replica.core.state.write_tokens import WriteToken
 
-Order: TypeAlias = (
-    Send
-    | GetRegister
-    | SetRegister
-    | CheckTransfer
-    | StartTransfer
-    | StopTransfer
-    | Rebuild
-    | Reply
-    | Deliver
-    | RoleChanged
-    | AskVerdict
-    | Note
-    | Fail
-)
-"""An effect that goes out at once."""
 _WRITES = (Persist, Salvage)
 
 
@@ -172,4 +143,4 @@ class Steps:
         return written.joined()
 
 
-__all__ = ["Durable", "GroupCommit", "Order", "Steps"]
+__all__ = ["Durable", "GroupCommit", "Steps"]

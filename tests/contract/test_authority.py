@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -13,7 +11,6 @@ from failover.authority import CasDone, CasRefused, CasUnknown, MemoryAuthority,
 from failover.register import Register, add_member, claim, commit
 from failover.wire import BadRegisterError, to_message
 from tests.support.authorities import (
-    APART,
     WAIT_S,
     A,
     B,
@@ -21,23 +18,9 @@ from tests.support.authorities import (
     World,
     done,
     formed,
-    local_world,
     met,
-    name_of,
     read_until,
 )
-
-
-@pytest.fixture(params=[*APART, local_world], ids=name_of)
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    async for each in request.param(tmp_path):
-        yield each
-
-
-@pytest.fixture(params=APART, ids=name_of)
-async def apart(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    async for each in request.param(tmp_path):
-        yield each
 
 
 async def test_a_register_that_nobody_set_is_new(world: World) -> None:

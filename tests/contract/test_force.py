@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from failover.authority import CasDone, CasRefused, CasUnknown
 from failover.register import Register, RegisterState, add_member, claim, commit
-from tests.support.authorities import APART, A, B, World, local_world, name_of
-
-
-@pytest.fixture(params=[*APART, local_world], ids=name_of)
-async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    async for each in request.param(tmp_path):
-        yield each
-
-
-@pytest.fixture(params=APART, ids=name_of)
-async def apart(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    async for each in request.param(tmp_path):
-        yield each
+from tests.support.authorities import A, B, World
 
 
 async def solo(world: World) -> Register:

@@ -25,14 +25,6 @@ WORD = {"pair": "pair", "domain": "main", "expected_version": 2, "epoch": 9, "ho
 
 
 @pytest.fixture
-async def witness(tmp_path: Path) -> AsyncIterator[WitnessServer]:
-    server = WitnessServer("127.0.0.1:0", tmp_path)
-    await server.start()
-    yield server
-    await server.stop()
-
-
-@pytest.fixture
 async def stub(witness: WitnessServer) -> AsyncIterator[pb_grpc.WitnessServiceAsyncStub]:
     async with grpc.aio.insecure_channel(f"127.0.0.1:{witness.port}") as channel:
         yield pb_grpc.WitnessServiceStub(channel)

@@ -26,14 +26,6 @@ from tests.support.authorities import WAIT_S, A, B, formed
 
 
 @pytest.fixture
-async def witness(tmp_path: Path) -> AsyncIterator[WitnessServer]:
-    server = WitnessServer("127.0.0.1:0", tmp_path)
-    await server.start()
-    yield server
-    await server.stop()
-
-
-@pytest.fixture
 async def channel(witness: WitnessServer) -> AsyncIterator[grpc.aio.Channel]:
     async with grpc.aio.insecure_channel(f"127.0.0.1:{witness.port}") as opened:
         yield opened

@@ -14,6 +14,15 @@ from pathlib import Path
 
 from chaos.cluster import free_base_port, ports_in_use
 
+FREEZE = """
+name = "mine"
+repeat = 1
+[steady]
+warm_up_s = 1
+[[method]]
+fault = "freeze"
+for_s = 600
+"""
 RUN_S = 170.0
 STOP_S = 30.0
 

@@ -28,11 +28,6 @@ for_s = 1
 """
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
-
-
 def test_what_cannot_be_played_is_refused_before_anything_runs(home: Home) -> None:
     assert "did you mean kill-master?" in home.run("drill", "run", "kill-mastr", "--fresh", code=2)
     wrong = home.drill(ONE_KILL.replace("repeat", "repaet"))

@@ -9,31 +9,16 @@ import subprocess
 import time
 import tomllib
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from chaos.cluster import free_base_port
-from tests.integration.home import RUN_S, STOP_S, Home, facts
+from tests.integration.home import FREEZE, RUN_S, STOP_S, Home, facts
 from tests.support.toxiproxy import toxiproxy_program
 
 pytestmark = pytest.mark.process
-FREEZE = """
-name = "mine"
-repeat = 1
-[steady]
-warm_up_s = 1
-[[method]]
-fault = "freeze"
-for_s = 600
-"""
 KILL = FREEZE.replace("freeze", "kill")
 LONG_FROZEN_S = 12.0  # after that a master that goes on learns from the register that it is none, and may end itself
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
 
 
 def until(process: subprocess.Popen[str], pattern: str) -> None:

@@ -24,11 +24,6 @@ from tests.support.toxiproxy import toxiproxy_program
 pytestmark = pytest.mark.process
 
 
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
-
-
 def refuses(home: Home, *arguments: str) -> str:
     """What a drill says that is not begun; it leaves no report."""
     said = home.run("drill", "run", *arguments, code=2)

@@ -10,32 +10,17 @@ import re
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from tests.integration.home import RUN_S, STOP_S, Home
+from tests.integration.home import FREEZE, RUN_S, STOP_S, Home
 
 pytestmark = pytest.mark.process
-FREEZE = """
-name = "mine"
-repeat = 1
-[steady]
-warm_up_s = 1
-[[method]]
-fault = "freeze"
-for_s = 600
-"""
 ITS_TERMINAL = """
 import fcntl, os, sys, termios
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.executable, [sys.executable, "-m", "tandemq", *sys.argv[1:]])
 """
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Home:
-    return Home(tmp_path)
 
 
 def everybody_runs(home: Home) -> bool:

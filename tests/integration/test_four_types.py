@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,13 +17,6 @@ from tests.integration.support import gone, new_name, sdk, stopped_at_end
 
 pytestmark = pytest.mark.process
 shared = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Cluster]:
-    async with stopped_at_end(Cluster(tmp_path)) as cluster:
-        await cluster.start()
-        yield cluster
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -15,17 +14,10 @@ from tandemq.client.aio import Client
 from tandemq.client.receipts import Receipts
 from tandemq.errors import TandemqError
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
-from tests.integration.support import gone, new_name, sdk, stopped_at_end, until
+from tests.integration.support import gone, new_name, sdk, until
 
 pytestmark = pytest.mark.process
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "full_queue.py"
-
-
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Cluster]:
-    async with stopped_at_end(Cluster(tmp_path)) as cluster:
-        await cluster.start()
-        yield cluster
 
 
 async def waiters_are(client: Client, queue: str, count: int) -> None:

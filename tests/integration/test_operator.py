@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +23,6 @@ PAUSED_S = 2.5
 """Longer than a stop must be to be told of (failover.detector: PAUSE_MS)."""
 VERDICT, TRANSFER = pb.PAIR_EVENT_KIND_VERDICT, pb.PAIR_EVENT_KIND_TRANSFER
 ROLE, LINK, AUTHORITY = pb.PAIR_EVENT_KIND_ROLE, pb.PAIR_EVENT_KIND_LINK, pb.PAIR_EVENT_KIND_AUTHORITY
-
-
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Cluster]:
-    async with stopped_at_end(Cluster(tmp_path)) as cluster:
-        await cluster.start()
-        yield cluster
 
 
 class Watch:

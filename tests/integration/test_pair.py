@@ -48,13 +48,6 @@ TAKEOVER_S = 3.0
 LEASE_S = 2
 
 
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Cluster]:
-    async with stopped_at_end(Cluster(tmp_path)) as cluster:
-        await cluster.start()
-        yield cluster
-
-
 async def role_of(cluster: Cluster, name: str) -> str:
     member = await member_view(cluster, name)
     domain = member.domain("main") if member else None

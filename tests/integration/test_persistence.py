@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import sys
-from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 
@@ -25,13 +24,6 @@ MIB = 1 << 20
 TOTAL, PAGE = 40, 8
 PERSISTENT = admin.QueueConfig(persistence=admin.PERSISTENCE_PERSISTENT)
 VOLATILE = admin.QueueConfig(persistence=admin.PERSISTENCE_VOLATILE)
-
-
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Cluster]:
-    async with stopped_at_end(Cluster(tmp_path)) as cluster:
-        await cluster.start()
-        yield cluster
 
 
 async def both_restart(pair: Cluster) -> None:

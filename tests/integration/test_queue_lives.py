@@ -18,13 +18,6 @@ pytestmark = pytest.mark.process
 
 
 @pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Cluster]:
-    async with stopped_at_end(Cluster(tmp_path)) as cluster:
-        await cluster.start()
-        yield cluster
-
-
-@pytest.fixture
 async def clients(pair: Cluster) -> AsyncIterator[list[aio.Client]]:
     """One at each member, and it stays there."""
     at_a, at_b = (aio.connect(endpoint, follow_master=False) for endpoint in pair.endpoints)

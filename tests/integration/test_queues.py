@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import grpc
@@ -16,7 +15,7 @@ from tandemq.errors import from_rpc_error
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
-from tests.integration.support import CALL_S, Raw, gone, new_id, new_name, raw_to, refused, stopped_at_end, until
+from tests.integration.support import CALL_S, Raw, gone, new_id, new_name, raw_to, refused, until
 
 pytestmark = pytest.mark.process
 
@@ -27,13 +26,6 @@ STATE, EXISTS, MISSING = (
 )
 DOWNGRADED = common_pb2.WARNING_PERSISTENCE_DOWNGRADED
 NO_WARNING = common_pb2.WARNING_UNSPECIFIED
-
-
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Cluster]:
-    async with stopped_at_end(Cluster(tmp_path)) as cluster:
-        await cluster.start()
-        yield cluster
 
 
 @pytest.fixture

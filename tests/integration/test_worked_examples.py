@@ -6,24 +6,15 @@ Example 5 is tests/scripts/handoff/collision.txt, example 6 tests/integration/te
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from chaos.cluster import Cluster
 from tandemq.v1 import common_pb2 as common
 from tandemq.v1.queue_service_pb2 import EnqueueResponse
-from tests.integration.support import Raw, gone, new_id, new_name, raw_to, roles, stopped_at_end
+from tests.integration.support import Raw, gone, new_id, new_name, raw_to, roles
 
 pytestmark = pytest.mark.process
-
-
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Cluster]:
-    async with stopped_at_end(Cluster(tmp_path)) as cluster:
-        await cluster.start()
-        yield cluster
 
 
 def told(reply: EnqueueResponse) -> tuple[int, int, bool]:

@@ -8,7 +8,7 @@ from failover.marks import DataMark, Role
 from tests.support.checks import require
 from tests.support.clients import Producer, remaining
 from tests.support.pair import Member
-from tests.support.walk import Walk
+from tests.support.walk import Walk, repeat
 
 HEAL_MS = 20_000
 
@@ -180,14 +180,5 @@ class ForcedWalk(Walk):
                     require(salvaged[name], f"not marked as acknowledged: {text}")
 
 
-def main() -> None:
-    """Repeats one seed and prints what it did."""
-    walk = ForcedWalk(int(sys.argv[1]))
-    try:
-        walk.run()
-    finally:
-        sys.stdout.write(" ".join(walk.trace) + "\n" + walk.pair.describe() + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    repeat(ForcedWalk(int(sys.argv[1])))

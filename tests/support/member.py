@@ -49,8 +49,8 @@ from tandemq.v1.queue_service_pb2 import EnqueueBatch
 if TYPE_CHECKING:
     from failover.gate import Ruling
     from replica.core.handoff.attempt import HandoffOutcome
-    from replica.core.state.effects import Salvage
-    from replica.node.steps import GroupCommit, Order
+    from replica.core.state.effects import Order, Salvage
+    from replica.node.steps import GroupCommit
 
 NAME, NUMBER = "main", 7
 BIAS_MS = 300

@@ -9,6 +9,7 @@ from failover.gate import MASTERS
 from failover.marks import Role
 from tests.support.forced_walk import ForcedWalk
 from tests.support.member import Member
+from tests.support.walk import repeat
 
 
 class OperatorWalk(ForcedWalk):
@@ -66,14 +67,5 @@ class OperatorWalk(ForcedWalk):
         super().drain()
 
 
-def main() -> None:
-    """Repeats one seed and prints what it did."""
-    walk = OperatorWalk(int(sys.argv[1]))
-    try:
-        walk.run()
-    finally:
-        sys.stdout.write(" ".join(walk.trace) + "\n" + walk.pair.describe() + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    repeat(OperatorWalk(int(sys.argv[1])))

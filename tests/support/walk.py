@@ -245,9 +245,8 @@ class Walk:
             trim(member)
 
 
-def main() -> None:
-    """Repeats one seed and prints what it did."""
-    walk = Walk(int(sys.argv[1]))
+def repeat(walk: Walk) -> None:
+    """Walks once more, and prints what it did."""
     try:
         walk.run()
     finally:
@@ -255,4 +254,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    repeat(Walk(int(sys.argv[1])))

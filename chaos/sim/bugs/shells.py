@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from failover.authority import Authority
     from replica.core.domain import Domain
-    from replica.core.state.effects import Effect
-    from replica.node.steps import GroupCommit, Order
+    from replica.core.state.effects import Effect, Order
+    from replica.node.steps import GroupCommit
 
 
 def _commit_but(patch: Patch, *passed_over: type[Exception]) -> None:

@@ -36,8 +36,7 @@ from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
 
 if TYPE_CHECKING:
     from failover.register import Register, SetOutcome
-    from replica.core.state.effects import Effect, Purpose
-    from replica.node.steps import Order
+    from replica.core.state.effects import Effect, Order, Purpose
 
 MEMBERS = ("a", "b")
 Event: TypeAlias = tuple[Any, ...]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from array import array
@@ -170,9 +170,8 @@ class RoleChanged(NamedTuple):
     reason: str
 
 
-Effect = (
-    Persist
-    | Send
+Order: TypeAlias = (
+    Send
     | GetRegister
     | SetRegister
     | CheckTransfer
@@ -183,7 +182,8 @@ Effect = (
     | Deliver
     | RoleChanged
     | AskVerdict
-    | Salvage
     | Note
     | Fail
 )
+"""What a shell carries out at once; the rest is of a group commit."""
+Effect: TypeAlias = Order | Persist | Salvage

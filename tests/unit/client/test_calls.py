@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -20,12 +19,6 @@ from tests.unit.client.fake import QUEUE, FakeMember, refuse
 
 ADMIN = "/tandemq.v1.QueueAdminService/"
 STATUS = "/tandemq.v1.PairService/GetPairStatus"
-
-
-@pytest.fixture
-async def member() -> AsyncIterator[FakeMember]:
-    async with FakeMember() as started:
-        yield started
 
 
 async def test_a_call_is_repeated_unchanged(member: FakeMember) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
 from typing import Any
 
@@ -17,12 +16,6 @@ from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import message_pb2
 from tandemq.v1 import queue_service_pb2 as pb
 from tests.unit.client.fake import FakeMember, FakeStream, until
-
-
-@pytest.fixture
-async def member() -> AsyncIterator[FakeMember]:
-    async with FakeMember() as started:
-        yield started
 
 
 def segment(first: int, payloads: list[bytes], **fields: Any) -> message_pb2.DeliveredSegment:

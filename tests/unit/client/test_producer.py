@@ -18,12 +18,6 @@ from tests.unit.client.fake import FakeMember, FakeStream, Ledger, open_producer
 
 
 @pytest.fixture
-async def member() -> AsyncIterator[FakeMember]:
-    async with FakeMember() as started:
-        yield started
-
-
-@pytest.fixture
 async def other() -> AsyncIterator[FakeMember]:
     async with FakeMember("b") as started:
         yield started

@@ -18,13 +18,6 @@ OPEN, CLOSE = record_pb2.QUEUE_ACTION_OPEN, record_pb2.QUEUE_ACTION_CLOSE
 DESTROY = record_pb2.QUEUE_ACTION_DESTROY
 
 
-@pytest.fixture
-def driver() -> Driver:
-    made = Driver()
-    made.create()
-    return made
-
-
 @pytest.mark.requirement("R142")
 @pytest.mark.parametrize("name", ["a", "cf/hotline", "A-Z_0.9", "a/b/c", "system.x", "...", "x" * 255])
 def test_r142_good_names(name):

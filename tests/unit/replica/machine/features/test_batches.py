@@ -26,13 +26,6 @@ LEASE_MS = 60_000
 GONE, GAP = common_pb2.REASON_BATCH_GONE, common_pb2.REASON_BATCH_GAP
 
 
-@pytest.fixture
-def driver() -> Driver:
-    driver = Driver()
-    driver.create()
-    return driver
-
-
 def take(driver: Driver, number: int, count: int = 3, consumer: str = "spark", queue: str = "q", **more: Any) -> bool:
     """Whether it was taken now; not: there was nothing, or it was taken before."""
     call = BatchCall(queue, consumer, number, count, more.get("max_bytes", 1 << 40), LEASE_MS)

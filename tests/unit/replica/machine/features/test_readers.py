@@ -27,13 +27,6 @@ from tests.unit.replica.machine.driver import Driver
 ID = b"i" * 16
 
 
-@pytest.fixture
-def driver() -> Driver:
-    driver = Driver()
-    driver.create()
-    return driver
-
-
 def register(driver: Driver, at: int = 1, name: str = "lake", **more: Any) -> Any:
     call = {"ttl_ms": 0, "restart": False, "request_id": b"", "request_hash": 0} | more
     made = RegisterCall(name, ReaderPlace(at, 1), **call)

@@ -15,13 +15,6 @@ from tests.unit.replica.machine.driver import ACK, MEMBERS, REJECT, RELEASE, Dri
 PURGE = record_pb2.QUEUE_ACTION_PURGE
 
 
-@pytest.fixture
-def driver() -> Driver:
-    made = Driver()
-    made.create()
-    return made
-
-
 def counts(driver: Driver) -> tuple[int, int, int, int]:
     info = driver.info()
     return info.length, info.ready, info.delayed, info.leased

@@ -23,13 +23,6 @@ from tests.unit.replica.machine.driver import (
 LOST = common_pb2.REASON_LEASE_LOST
 
 
-@pytest.fixture
-def driver() -> Driver:
-    made = Driver()
-    made.create()
-    return made
-
-
 def test_a_leased_message_is_nobody_elses(driver):
     driver.send(5)
     assert driver.lease(2)[1] == [1, 2]

@@ -16,13 +16,6 @@ from tests.unit.replica.machine.driver import ACK, RELEASE, Driver, batch_of, in
 HOUR = columns_of(batch_of([1], ttls_ms=[3_600_000]))
 
 
-@pytest.fixture
-def driver() -> Driver:
-    made = Driver()
-    made.create()
-    return made
-
-
 def test_a_message_ends_at_its_time_and_not_before(driver):
     driver.enqueue(batch_of([1, 1, 1], ttls_ms=[100, 0, 50]))
     begun = driver.now_ms
