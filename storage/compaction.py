@@ -156,9 +156,9 @@ def _row_count(env: lmdb.Environment) -> int:
 
 
 def _used_bytes(env: lmdb.Environment) -> int:
-    handles = [None, *(env.open_db(name, create=False) for name in env.dbs())]
+    handles = [env.open_db(name, create=False) for name in env.dbs()]
     with env.begin() as txn:
-        stats = [txn.stat(handle) if handle is not None else txn.stat(env.open_db(txn=txn)) for handle in handles]
+        stats = [txn.stat(), *(txn.stat(handle) for handle in handles)]
     pages = sum(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"] for stat in stats)
     return (pages + 2) * int(env.stat()["psize"])
 

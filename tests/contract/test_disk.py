@@ -13,8 +13,10 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from storage.disk import DiskStore, open_disk
-from storage.errors import CorruptRecord, DirectoryInUse, NewerFormat, WrongPair
+from storage.compaction import compact
+from storage.directory import begin_restoring
+from storage.disk import DiskStore, open_disk, open_to_read
+from storage.errors import CorruptRecord, DirectoryInUse, NewerFormat, RestoreUnfinished, StoreFailed, WrongPair
 from storage.records import verify
 from storage.store import Append, WriteBatch
 
@@ -141,6 +143,16 @@ def test_a_second_store_of_this_process_is_refused(tmp_path):
     store.commit(WriteBatch(meta={"still": b"works"}))
     store.close()
     open_here(tmp_path).close()
+
+
+def test_a_directory_that_is_half_restored_is_refused_and_stays_as_it_is(tmp_path):
+    making = begin_restoring(tmp_path)
+    for opens in (open_here, open_to_read, compact):
+        with pytest.raises((RestoreUnfinished, StoreFailed)) as refused:
+            opens(tmp_path)
+        assert opens is compact or refused.type is RestoreUnfinished
+    assert making.is_dir()
+    assert not (tmp_path / "data.mdb").exists()
 
 
 @pytest.mark.process

@@ -17,8 +17,16 @@ import pytest
 
 from storage.commit_log import LOG_NAME, LogFullError, make_log
 from storage.compaction import CompactionStep, compact
-from storage.directory import begin_restoring, end_restoring, make_directory, make_whole, sync_directory
-from storage.errors import StoreFailed
+from storage.directory import (
+    begin_restoring,
+    end_restoring,
+    lock_directory,
+    make_directory,
+    make_whole,
+    sync_directory,
+)
+from storage.disk import open_disk, open_to_read
+from storage.errors import DirectoryInUse, StoreFailed, WrongPair
 from storage.files import DirectoryFiles
 from storage.log_format import Content
 from storage.store import Append, WriteBatch
@@ -226,6 +234,12 @@ def test_descriptors_are_given_back(tmp_path: Path) -> None:
         with closing(open_here(tmp_path / "a")) as store:
             begin(store)
             append(store, 2)
+            for opens in (open_here, open_to_read, compact, lock_directory):
+                with pytest.raises(DirectoryInUse):
+                    opens(tmp_path / "a")
+        open_to_read(tmp_path / "a").close()
+        with pytest.raises(WrongPair):
+            open_disk(tmp_path / "a", pair="other", member="a")
         with pytest.raises(StoreFailed, match="There is no"):
             compact(tmp_path / "b")
         compact(tmp_path / "a")

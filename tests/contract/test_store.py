@@ -485,3 +485,13 @@ def test_a_closed_view_keeps_no_room(store):
         store.commit(WriteBatch(appends=appends(1, *range(100 * turn, 100 * turn + 100), size=4096)))
         view.close()
     assert store.usage().file_bytes < MAP_BYTES // 2
+
+
+@pytest.mark.parametrize(("limit", "found"), [(0, 1), (99, 1), (100, 1), (199, 1), (200, 2), (201, 2), (300, 3)])
+def test_a_slice_is_as_large_as_it_may_be(store, limit, found):
+    store.commit(WriteBatch(appends=appends(1, 1, 2, 3, size=100)))
+    assert len(store.scan(1, 0, limit_bytes=limit)) == found
+    view = store.view()
+    assert view.scan(1, 0, limit_bytes=limit) == store.scan(1, 0, limit_bytes=limit)
+    assert [index for index, _ in view.scan(1, 2, limit_bytes=limit)] == [2, 3][:found]
+    view.close()

@@ -195,6 +195,16 @@ def test_each_message_waits_for_its_own_time(way: str) -> None:
     assert ready(driver) == {4: [2]}
 
 
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "copied"])
+def test_one_time_for_all_delays_all_of_them_in_their_groups(way: str) -> None:
+    driver = made(group_mode=admin_pb2.GROUP_MODE_ORDERED)
+    WAYS[way](driver, batch_of([1] * 3, group_ids=["red", "red", ""], delays_ms=[MINUTE_MS]))
+    assert list(queue_of(driver).delayed) == [(1, 4, driver.now_ms + MINUTE_MS)]
+    driver.now_ms += MINUTE_MS + 1
+    driver.expire()
+    assert (driver.info().ready, driver.info().blocked) == (2, 1)
+
+
 @every_way
 def test_of_a_group_one_message_at_a_time(way: str) -> None:
     driver = made(group_mode=admin_pb2.GROUP_MODE_ORDERED)

@@ -458,3 +458,17 @@ def test_a_queue_that_drops_its_head_takes_a_batch_as_large_as_itself(sizes: Seq
     else:
         assert driver.reason(lambda: driver.decide(1, 1)) == "QUEUE_FULL"
         assert driver.browse() == [1, 2]
+
+
+def test_a_writer_is_told_how_far_it_is_known_here() -> None:
+    driver = made()
+    unknown = driver.refusal(lambda: driver.decide(5, previous=4))
+    assert "it is not known here" in unknown.message
+    assert unknown.metadata["batch"] == ""
+    driver.stage(1)
+    driver.publish(3, 1)
+    for history_id in (b"", b"h" * 16):
+        behind = driver.refusal(lambda history_id=history_id: driver.decide(5, previous=4, history_id=history_id))
+        assert "its last batch here is 3" in behind.message
+        assert (behind.reason, behind.metadata["batch"]) == (common_pb2.REASON_EPOCH_DIVERGED, "3")
+    assert driver.decide(5, previous=3) is False
