@@ -184,15 +184,17 @@ def test_a_newer_format_is_named_as_such():
 
 
 @pytest.mark.parametrize("body", [b"", b"body"])
-def test_a_stored_head_is_split_as_its_record_is(body):
+@pytest.mark.parametrize("its_header", [b"", b"header"])
+def test_a_stored_head_is_split_as_its_record_is(body, its_header):
     head, _ = build_head(
-        flags=0, domain=3, epoch=2, log_index=9, header=b"header", body=body, previous_digest=ZERO_DIGEST
+        flags=0, domain=3, epoch=2, log_index=9, header=its_header, body=body, previous_digest=ZERO_DIGEST
     )
     record = assemble(head, body)
     assert head_of(record) == head_of(memoryview(record)) == head
-    assert split_stored_head(head) == (3, 2, 9, b"header")
+    assert split_stored_head(head) == (3, 2, 9, its_header)
     prefix, header, rest = split_stored(record)
-    assert ((prefix.domain, prefix.epoch, prefix.log_index), bytes(header), bytes(rest)) == ((3, 2, 9), b"header", body)
+    assert ((prefix.domain, prefix.epoch, prefix.log_index), bytes(header)) == ((3, 2, 9), its_header)
+    assert bytes(rest) == body
     assert verify_stored_head(record) == prefix == verify_stored(record) == read_stored_prefix(record)
     for at in range(len(head)):
         bad = bytearray(head)

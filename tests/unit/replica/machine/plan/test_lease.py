@@ -314,6 +314,16 @@ def test_a_record_that_comes_twice_or_beyond_a_gap_changes_nothing(driver, ahead
     assert driver.replica.digest() == driver.master.digest()
 
 
+def test_the_first_record_may_be_of_any_time_and_is_the_first():
+    role = record_pb2.RecordHeader(role=record_pb2.RoleOp(owner="a"))
+    for log_index in (0, 2):
+        with pytest.raises(AssertionError, match="in order"):
+            Machine(7, MEMBERS).apply(log_index, 1, role)
+    machine = Machine(7, MEMBERS)
+    machine.apply(1, 1, role)
+    assert (machine.applied_index, machine.state.time_ms) == (1, 0)
+
+
 def test_a_record_of_an_earlier_time_changes_nothing(driver):
     driver.send(1)
     header = driver.plan_enqueue(batch_of([1])).header
