@@ -170,7 +170,8 @@ def test_one_record_ends_as_much_as_it_may_of_all_that_is_due(most):
     driver.create("s")
     for _ in range(2):
         driver.enqueue(batch_of([1] * 2, queue="s", ttls_ms=[4_000]))
-    driver.enqueue(batch_of([1] * 3, queue="s", delays_ms=[3_000]))
+    for delay_ms in (3_000, 2_900, 2_800):
+        driver.enqueue(batch_of([1], queue="s", delays_ms=[delay_ms]))
     driver.now_ms += 5_000
     found = []
     while (header := driver.plan(lambda: plan_expire(driver.master.state, driver.now_ms))) is not None:
