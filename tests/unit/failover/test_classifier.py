@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -61,3 +62,26 @@ def test_the_values_are_the_exit_codes_of_the_contract() -> None:
         (23, "WAIT"),
         (24, "PEER_ALIVE"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("connected", "sets", "verdict"),
+    [
+        (True, (("a", "b"),), Verdict.FAILED_INSTANCE),
+        (False, (("a", "b"),), Verdict.WAIT),
+        (True, (("a",),), Verdict.WAIT),
+        (True, (("a", "b"), ("a",)), Verdict.WAIT),
+        (True, (("a", "b"), ("a", "b")), Verdict.FAILED_INSTANCE),
+    ],
+)
+def test_with_a_fault_of_its_own_a_member_ends_only_where_the_peer_can_go_on(
+    connected: bool, sets: tuple[tuple[str, ...], ...], verdict: Verdict
+) -> None:
+    asked = event(*((Role.MASTER, DataMark.IN_SYNC) for _ in sets))
+    domains = tuple(replace(part, in_sync_set=held) for part, held in zip(asked.domains, sets, strict=True))
+    faulty = replace(
+        asked, kind=EventKind.LOCAL_FAULT, peer_connected=connected, domains=domains, cause="a write hangs"
+    )
+    answer = AuthorityClassifier("etcd").now(faulty)
+    assert (answer.verdict, answer.reason, answer.by) == (verdict, "a write hangs", "etcd")
+    assert AuthorityClassifier().now(replace(faulty, kind=EventKind.PEER_LOST)).reason == "the register decides"
