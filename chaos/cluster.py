@@ -234,6 +234,7 @@ class Cluster:
     preload: Preload | None = None  # makes the members' disks and clocks such that they can be hurt
     bug: str = ""  # of chaos.sim.bugs: the members run without one rule of the product
     profile: str = "safe"
+    ready_s: float = READY_DEADLINE_S  # bound of a start, and of a wait for a view
     on_line: LineSink | None = None
     children: dict[str, Child] = field(default_factory=dict)
     network: Network = field(init=False)
@@ -340,14 +341,14 @@ class Cluster:
         return routes
 
     @contextlib.asynccontextmanager
-    async def running(self, deadline_s: float = READY_DEADLINE_S) -> AsyncIterator[Cluster]:
+    async def running(self, deadline_s: float | None = None) -> AsyncIterator[Cluster]:
         try:
             await self.start(deadline_s)
             yield self
         finally:
             await self.stop()
 
-    async def start(self, deadline_s: float = READY_DEADLINE_S) -> None:
+    async def start(self, deadline_s: float | None = None) -> None:
         """Starts everything; returns when the pair is whole. Raises ClusterError, having stopped everything, or
         PortTakenError, before anything was started."""
         if taken := ports_in_use(self.base_port, len(self.members)):
@@ -382,7 +383,7 @@ class Cluster:
         self.children[name].signal(signal.SIGCONT)
         self.children[name].paused = False
 
-    async def restart(self, name: str, deadline_s: float = READY_DEADLINE_S) -> None:
+    async def restart(self, name: str, deadline_s: float | None = None) -> None:
         """Starts a process that is gone, or ends it in order first; returns when it answers."""
         await self._end([self.children[name]])
         self.spawn(name)
@@ -418,9 +419,10 @@ class Cluster:
         return await look(self.endpoints)
 
     async def wait_for(
-        self, condition: Callable[[PairView], bool], what: str, deadline_s: float = READY_DEADLINE_S
+        self, condition: Callable[[PairView], bool], what: str, deadline_s: float | None = None
     ) -> PairView:
         """The first view for which `condition` holds. Raises ClusterError at the deadline, saying what was seen."""
+        deadline_s = deadline_s or self.ready_s
         deadline = time.monotonic() + deadline_s
         while True:
             view = await self.status()
@@ -431,7 +433,7 @@ class Cluster:
                 raise ClusterError(f"not {what} within {deadline_s:g} s; seen: {describe(view)}\n{self._tails()}")
             await asyncio.sleep(POLL_S)
 
-    async def wait_ready(self, deadline_s: float = READY_DEADLINE_S) -> PairView:
+    async def wait_ready(self, deadline_s: float | None = None) -> PairView:
         """Returns when the witness answers and the members are whole."""
         if self.paired:
             if WITNESS in self.children:
@@ -439,8 +441,9 @@ class Cluster:
             return await self.wait_for(PairView.whole, "a master and a replica in sync", deadline_s)
         return await self.wait_for(lambda view: bool(view.masters()), "serving", deadline_s)
 
-    async def wait_answers(self, name: str, deadline_s: float = READY_DEADLINE_S) -> None:
+    async def wait_answers(self, name: str, deadline_s: float | None = None) -> None:
         """Returns when the process accepts connections on its client port."""
+        deadline_s = deadline_s or self.ready_s
         child, deadline = self.children[name], time.monotonic() + deadline_s
         endpoint = self.witness_endpoint if name == WITNESS else self.endpoint(name)
         host, port = endpoint.split(":")

@@ -48,6 +48,7 @@ class Workload:
     queue: str = QUEUE
     take_from: str = ""
     drain_s: float = DRAIN_S
+    goes_on_s: float = 20.0  # a pair that acknowledges too little for so long stands still
     patience_s: float = 0.0
     late: bool = False  # nothing is received before the end: what is lost cannot have been delivered before
     alone: bool = True  # nobody else uses the pair: at the end its copies must be equal, not only whole
@@ -125,8 +126,9 @@ class Workload:
         await self.cluster.wait_for(end, "whole and equal at the end" if self.alone else "whole at the end")
         await self.observer.last_look()
 
-    async def goes_on(self, count: int = 50, deadline_s: float = 20.0) -> None:
+    async def goes_on(self, count: int = 50, deadline_s: float | None = None) -> None:
         """Returns when so many more messages were acknowledged. Raises TimeoutError."""
+        deadline_s = deadline_s or self.goes_on_s
         before = len(self.history.acked)
         try:
             async with asyncio.timeout(deadline_s):

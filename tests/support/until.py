@@ -14,21 +14,22 @@ from typing import TypeVar
 
 OUTER_S = 120.0
 """Below the time of a test, so that a failure says what it waited for."""
-POLL_S = 0.02
+POLL_S, TURNS = 0.02, 50
 
 T = TypeVar("T")
 
 
-async def until(condition: Callable[[], Awaitable[T] | T], what: str, poll_s: float = POLL_S) -> T:
+async def until(condition: Callable[[], Awaitable[T] | T], what: str = "what is waited for") -> T:
     """The first true answer of `condition`, which may be a coroutine; fails at the bound, saying the last answer."""
-    deadline_s = time.monotonic() + OUTER_S
+    deadline_s, turns = time.monotonic() + OUTER_S, 0
     while True:
         asked = condition()
         answer: T = await asked if isawaitable(asked) else asked
         if answer:
             return answer
         _look_at(deadline_s, what, answer)
-        await asyncio.sleep(poll_s)
+        turns += 1
+        await asyncio.sleep(0 if turns < TURNS else POLL_S)  # most of it is so as soon as the loop has turned
 
 
 def until_sync(condition: Callable[[], T], what: str) -> T:

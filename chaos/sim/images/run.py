@@ -43,10 +43,11 @@ NAMES = tuple(SCENARIOS)
 LYING = "lying"
 _OF_A_FILE = (Named, Renamed, Resize, Synced, Write)
 CHUNK = 50
-LOOK_S = 60.0
+LOOK_S = 200.0
 LOOK_CPU_S = 5
 """Of processor time, for one image: damage can send LMDB round in circles."""
-TRACE_S = 60
+TRACE_S = 200
+"""Two seconds where nothing else is at work; this is for one that hangs."""
 _CONTROL_POOL = 600
 """Images of a control that those looked at are drawn from: of every kind of loss."""
 _NOT_DATA = frozenset({"lock.mdb", "LOCK"})
