@@ -36,6 +36,7 @@ from failover.marks import DataMark, Role
 from failover.rehearsal import REHEARSED, sample
 from tandemq.cli import root
 from tests.failover.support import event
+from tests.support import script
 
 FOLDER = Path(failover.__file__ or "").parent / "schema"
 COUNTS = st.integers(0, 2**63)
@@ -81,9 +82,12 @@ def test_what_is_sent_is_what_the_schema_says(asked: Event) -> None:
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_the_published_schema_is_the_one_in_force(name: str) -> None:
     """To change it: add fields; raise SCHEMA_VERSION when one changes its meaning; write the file anew."""
-    published = (FOLDER / schema_file(name)).read_text()
-    how = f"tandemq classifier schema {name} > failover/schema/{schema_file(name)}"
-    assert json.loads(published) == json.loads(schema(name)), f"write it anew: {how}"
+    file = FOLDER / schema_file(name)
+    published = file.read_text(encoding="utf-8")
+    if script.is_rewriting() and published != schema(name):
+        file.write_text(schema(name), encoding="utf-8")
+        pytest.skip("rewritten: read the difference before it is committed")
+    assert json.loads(published) == json.loads(schema(name)), "REWRITE=1 pytest tests/failover/test_event_json.py"
     result = CliRunner().invoke(root, ["classifier", "schema", name])
     assert (result.exit_code, result.stdout) == (0, published)
 

@@ -112,7 +112,7 @@ LEFT_OUT: dict[str, dict[str, str]] = {
     },
     "verdicts": {
         "shared view peer policy": "parts of the core",
-        "peer_index reported answered_ms": "for the question and the journal",
+        "peer_index peer_said reported answered_ms": "for the question and the journal",
         "flapping": "counts changes without an authority only",
     },
     "handoff": {
