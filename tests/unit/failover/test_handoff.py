@@ -6,8 +6,6 @@ import pytest
 
 from failover.handoff import DEADLINES, IGNORED, TABLE, Action, HandoffEvent, HandoffRow, HandoffState, Ignored, lookup
 
-MASTER_SIDE = (HandoffState.MASTER, HandoffState.PROPOSED, HandoffState.DRAINING, HandoffState.CEDING)
-
 
 @pytest.mark.parametrize("state", HandoffState)
 @pytest.mark.parametrize("event", HandoffEvent)
