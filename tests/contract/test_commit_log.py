@@ -304,3 +304,14 @@ def test_a_closed_store_does_not_even_say_what_was_pending(tmp_path):
     for read in (lambda: store.read(1, 2), lambda: store.get_meta("k"), lambda: store.scan(1, 2)):
         with pytest.raises(StoreFailed, match="closed"):
             read()
+
+
+def test_a_store_that_is_closed_ends_its_views_and_waits_for_the_calls_in_them(store):
+    """LMDB would read from a map that is gone."""
+    view, other = store.view(), store.view()
+    other.close()
+    store.close()
+    for each in (view, other):
+        assert each._txn is None
+        with pytest.raises(StoreFailed, match="view is closed"):
+            each.domains()

@@ -17,6 +17,7 @@ from typing import Any
 import lmdb
 import pytest
 
+from storage.commit_log import LOG_BYTES, LOG_NAME
 from storage.disk import DiskStore, open_disk
 from storage.environment import copy_environment
 from storage.errors import CorruptRecord, StoreFailed, StoreFull
@@ -304,3 +305,32 @@ def test_a_copy_that_fails_says_what_it_means(tmp_path: Path, error: lmdb.Error,
     with pytest.raises(raised) as info:
         copy_environment(Broken(), tmp_path)  # type: ignore[arg-type]  # what it needs of one
     assert type(info.value) is raised
+
+
+@pytest.mark.parametrize("short", [0, 1])
+def test_a_log_is_made_where_the_disk_can_afford_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short: int
+) -> None:
+    free = 8 * LOG_BYTES - short
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=free, f_frsize=1))
+    with closing(open_here(tmp_path)) as store:
+        for index in range(1, 4):
+            append(store, index)
+        assert (tmp_path / LOG_NAME).exists() == (not short)
+        assert pending(store) == ([] if short else [3])
+        assert store.bounds(1) == (1, 3)
+
+
+def test_a_log_that_was_made_in_vain_is_used_by_the_next_commit(tmp_path: Path) -> None:
+    with closing(open_here(tmp_path)) as store:
+        append(store, 1)
+        env = failing(store, error_of(errno.ENOSPC))
+        with pytest.raises(StoreFull):
+            append(store, 2)
+        made = (tmp_path / LOG_NAME).stat().st_ino
+        assert env.errors == []
+        append(store, 2)
+        append(store, 3)
+        assert (pending(store), (tmp_path / LOG_NAME).stat().st_ino) == ([3], made)
+        with after_a_crash(store) as found:
+            assert pending(found) == [3]

@@ -239,3 +239,16 @@ def test_a_record_is_bare_when_its_body_is_elsewhere(body, stored, bare):
     assert is_body(prefix, body)
     assert not is_body(prefix, body + b"x")
     assert not is_body(prefix, b"x")
+
+
+def test_what_begins_otherwise_is_no_record_whatever_follows():
+    head, _ = build_head(flags=0, domain=1, epoch=1, log_index=1, header=b"", body=b"", previous_digest=ZERO_DIGEST)
+    for read in (read_prefix, read_stored_prefix, split, is_bare):
+        with pytest.raises(CorruptRecord, match="begins with 5452 instead"):
+            read(b"TR" + head[2:])
+        with pytest.raises(CorruptRecord, match="shorter than its prefix"):
+            read(head[:55])
+        with pytest.raises(CorruptRecord, match="has format 0"):
+            read(head[:2] + b"\x00" + head[3:])
+        with pytest.raises(CorruptRecord, match="its prefix promises 56"):
+            read(head + b"x")
