@@ -315,3 +315,12 @@ def test_a_store_that_is_closed_ends_its_views_and_waits_for_the_calls_in_them(s
         assert each._txn is None
         with pytest.raises(StoreFailed, match="view is closed"):
             each.domains()
+
+
+def test_what_became_pending_meanwhile_is_read(store):
+    """A read looks at what is pending first, and once more at the moment that it reads from the database."""
+    append(store, 2, 3)
+    with store._moment(1) as (moment, db):
+        assert [moment.read(db, 1, index) for index in (1, 2, 3, 4)] == [b"first", value(2), value(3), None]
+        assert moment.read(None, 1, 2) == value(2)
+        assert moment.read(db, 2, 1) == b"first"

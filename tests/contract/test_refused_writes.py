@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -334,3 +334,32 @@ def test_a_log_that_was_made_in_vain_is_used_by_the_next_commit(tmp_path: Path) 
         assert (pending(store), (tmp_path / LOG_NAME).stat().st_ino) == ([3], made)
         with after_a_crash(store) as found:
             assert pending(found) == [3]
+
+
+class Looked(Failing):
+    """One whose writes are looked at before they are committed, and after, when the store does not know of it yet."""
+
+    def __init__(self, env: lmdb.Environment, look: Callable[[], None]) -> None:
+        super().__init__(env)
+        self._look = look
+
+    @contextmanager
+    def _writing(self) -> Iterator[lmdb.Transaction]:
+        txn = self._env.begin(write=True)
+        yield txn
+        self._look()
+        txn.commit()
+        self._look()
+
+    def begin(self, *, write: bool = False, **options: Any) -> Any:
+        return self._writing() if write else self._env.begin(**options)
+
+
+def test_what_is_pending_is_read_once_while_it_is_written(store: DiskStore) -> None:
+    append(store, 2, 3, k=b"1", gone=None)
+    append(store, 4)
+    before, seen = everything(store), []
+    store._env = Looked(store._env, lambda: seen.append(everything(store)))  # type: ignore[assignment]  # in front
+    store._fold()
+    assert seen == [before, before]
+    assert (everything(store), pending(store)) == (before, [])

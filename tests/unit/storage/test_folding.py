@@ -66,6 +66,7 @@ def test_much_is_folded_at_once(folds: Folds) -> None:
     folds.folder.hurry()
     folds.folder.hurry()
     folds.wait()
+    assert not folds.folder._hurry.is_set(), "the next one is in no hurry"
     folds.end()
     assert threads() == ["tandemq-fold"]
 

@@ -22,6 +22,13 @@ from storage.store import Append
 
 LOG, OTHER = b"l" * 16, b"o" * 16
 
+# As version 1 writes them, and as every later one must read them. Never change them; add some for each new version.
+GOLDEN_FIRST = bytes.fromhex("54514c4f47016c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c76a8eb61")
+GOLDEN_ENTRY = bytes.fromhex(
+    "5451454e6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c00000000000000070000000ce4859b4b9291930102c4017881a16bc0"
+)
+GOLDEN_STATE = bytes.fromhex("6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c6c0000000000000005")
+
 
 def content(number: int, size: int = 10) -> Content:
     return Content([Append(1, number, b"x" * size)], {"k": b"%d" % number, "gone": None})
@@ -43,6 +50,16 @@ def read(*entries: bytes, folded: int = 0) -> tuple[list[int], EndOfLog]:
 
 def size_of(found: Content) -> int:
     return len(found.appends[0].record)
+
+
+def test_the_format_has_not_changed() -> None:
+    one = Content([Append(1, 2, b"x")], {"k": None})
+    assert encode_first_block(LOG) == GOLDEN_FIRST.ljust(BLOCK_BYTES, b"\0")
+    assert encode_entry(LOG, 7, one) == GOLDEN_ENTRY.ljust(BLOCK_BYTES, b"\0")
+    assert encode_state(LogState(LOG, 5)) == GOLDEN_STATE
+    data = b"".join(each.ljust(BLOCK_BYTES, b"\0") for each in (GOLDEN_FIRST, GOLDEN_ENTRY))
+    found = content_of(data, LogState(LOG, 6), "here")
+    assert [(each.number, each.content) for each in found.entries] == [(7, one)]
 
 
 @pytest.mark.parametrize(("size", "blocks"), [(0, 0), (1, 1), (4096, 1), (4097, 2), (8192, 2)])
