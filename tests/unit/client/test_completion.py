@@ -10,7 +10,7 @@ import pytest
 
 from tandemq.client import aio
 from tandemq.client.completion import Completion, Final, Handle, Reached, completion_of
-from tandemq.errors import NotFound, Refused
+from tandemq.errors import NotFound, Refused, TimedOut
 from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import message_pb2
 from tandemq.v1 import queue_service_pb2 as pb
@@ -217,3 +217,54 @@ def test_what_a_newer_member_says_is_taken_as_far_as_it_is_known() -> None:
     assert (answered.reached, answered.final, answered.reply.payload) == (Reached.REPLIED, Final.REPLIED, b"answer")
     error = common.Error(reason=common.REASON_ENQUEUE_DISABLED)
     assert isinstance(completion_of("q", pb.CompletionStatus(handle=b"h", error=error)).error, Refused)
+
+
+# -- asking ------------------------------------------------------------------------------------------------------------
+
+
+def asked(member: FakeMember, *answers: list[pb.CompletionStatus]) -> list[pb.WaitCompletionRequest]:
+    """The member answers so, one call after the other, and the last one again and again."""
+    seen: list[pb.WaitCompletionRequest] = []
+
+    async def wait(request: bytes, _context: Any) -> bytes:
+        seen.append(pb.WaitCompletionRequest.FromString(request))
+        statuses = answers[min(len(seen), len(answers)) - 1]
+        return pb.WaitCompletionResponse(header=member.header(), statuses=statuses).SerializeToString()
+
+    member.unary[QUEUE + "WaitCompletion"] = wait
+    return seen
+
+
+def status(handle: bytes, *, final: int = 0, completed: bool = False, **more: Any) -> pb.CompletionStatus:
+    return pb.CompletionStatus(handle=handle, final_state=final, completed=completed, **more)  # type: ignore[arg-type]  # numbers of the enum
+
+
+async def test_who_waits_for_all_is_told_when_the_last_has_ended_in_the_order_of_asking(member: FakeMember) -> None:
+    ended = {name: status(name, final=pb.FINAL_STATE_CONSUMED, completed=True) for name in (b"a", b"b")}
+    seen = asked(member, [ended[b"b"], status(b"a")], [ended[b"a"]])
+    async with aio.connect(member.endpoint) as client:
+        found = await client.wait_completions("q", [b"a", b"b", b"a"])
+    assert [(each.handle, each.completed) for each in found] == [(b"a", True), (b"b", True)]
+    assert [list(request.handles) for request in seen] == [[b"a", b"b"], [b"a"]], "what has ended is not asked again"
+    assert all(0 < request.wait.seconds <= 30 for request in seen)
+
+
+async def test_who_asks_is_told_at_once_what_is_known(member: FakeMember) -> None:
+    seen = asked(member, [status(b"a"), status(b"b", error=common.Error(reason=common.REASON_INVALID_HANDLE))])
+    async with aio.connect(member.endpoint) as client:
+        first, second = await client.check_completions("q", [b"a", b"b"])
+        assert (first.completed, first.error, type(second.error)) == (False, None, NotFound)
+        assert (await client.handle("q", b"a").check()).handle == b"a"
+        asked(member, [status(b"b", error=common.Error(reason=common.REASON_INVALID_HANDLE))])
+        with pytest.raises(NotFound):
+            await client.handle("q", b"b").check()
+    assert [request.wait.ToMilliseconds() for request in seen] == [0, 0]
+
+
+async def test_a_request_without_an_answer_in_time_raises_what_it_ended_as(member: FakeMember) -> None:
+    async with aio.connect(member.endpoint) as client:
+        with pytest.raises(TimedOut, match="has no answer yet") as caught:
+            await client.call("q", b"open", 0)
+        assert caught.value.metadata == {"final_state": "NONE", "handle": b"open".hex()}
+        with pytest.raises(TimedOut, match="ended as NONE"):
+            await client.call("q", b"done", 0)
