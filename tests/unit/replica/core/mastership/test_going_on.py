@@ -158,3 +158,17 @@ def test_force_needs_the_queues_state(pair: Pair) -> None:
     pair.crash(pair.a)
     pair.b.shared.set_machine(None)
     assert "nothing whole to go on with" in pair.b.core.mastership.force("test")
+
+
+def test_a_copy_that_differs_is_marked_says_so_and_takes_everything_anew(pair: Pair) -> None:
+    pair.b.core.mastership.copy_orders.mark_damaged("record 2 differs")
+    assert (pair.b.role, pair.b.shared.state.data) == (Role.PROBE, DataMark.DAMAGED)
+    pair.b.dispatch(pair.b.core)
+    assert "record 2 differs" in pair.b.notes
+    pair.b.commit()
+    pair.crash(pair.b)
+    pair.b.start()
+    assert pair.b.shared.state.data is DataMark.DAMAGED, "over restarts too"
+    pair.connect()
+    pair.settle(5_000)
+    assert (pair.is_paired, pair.b.shared.state.data) == (True, DataMark.IN_SYNC)
