@@ -12,6 +12,7 @@ from chaos.cluster import Cluster
 from tandemq.classic import QueueManager
 from tandemq.client.loop_thread import LoopThread
 from tandemq.config import ManagerConfig
+from tests.support.clusters import patient
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +30,7 @@ def manager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueManager]:
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two members and a witness, in processes of their own."""
     thread = LoopThread("the pair's processes")
-    cluster = Cluster(tmp_path_factory.mktemp("pair"))
+    cluster = patient(tmp_path_factory.mktemp("pair"))
     running = cluster.running()
     try:
         thread.run(running.__aenter__())

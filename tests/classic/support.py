@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
-
 from tandemq.classic import QUEUE_STATE, MessageQueue, Queue_Manager_Model, QueueManager
 from tandemq.v1 import common_pb2 as common
 from tests.integration.support import new_name
+from tests.support.until import until_sync
 
 MS = 1_000_000
 """Nanoseconds."""
@@ -44,10 +43,6 @@ def masters(members: list[QueueManager]) -> list[QueueManager]:
     return members if found[0] else members[::-1]
 
 
-def reached(queue: MessageQueue, state: QUEUE_STATE, within_s: float = 10) -> bool:
+def reaches(queue: MessageQueue, state: QUEUE_STATE) -> None:
     """Asks until it is so: a manager looks for room four times a second."""
-    until = time.monotonic() + within_s
-    while queue.GetStats().state is not state:
-        if time.monotonic() > until:
-            return False
-    return True
+    until_sync(lambda: queue.GetStats().state is state, f"it is {state.name}")

@@ -21,6 +21,7 @@ from tandemq.errors import AlreadyExists, NotFound, Refused, TandemqError
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tests.classic.support import S, named, opened
 from tests.integration.support import new_name
+from tests.support.until import OUTER_S
 
 
 @pytest.mark.requirement("R035", "R093")
@@ -142,7 +143,7 @@ def test_closing_a_manager_closes_all_its_queues(tmp_path: Path) -> None:
         waiting = opened(manager)
         waiting.DequeueMsg(-1, lambda _handle, message: (told.append(message), sent_away.set()))
         manager.QueueClose()
-        assert sent_away.wait(10)
+        assert sent_away.wait(OUTER_S)
         assert told == [None]
         manager.QueueOpen()
         volatile, persistent = (manager.BindToQueue(name) for name in names)
@@ -173,7 +174,7 @@ def test_a_routine_may_not_close_the_manager_and_what_it_raises_is_logged(
 
         queue.DequeueMsg(0, routine)
         queue.DequeueMsg(0, routine)
-        assert all(told.acquire(timeout=10) for _ in range(2)), "the next one is called all the same"
+        assert all(told.acquire(timeout=OUTER_S) for _ in range(2)), "the next one is called all the same"
         assert manager.QueueStats().state is QUEUE_STATE.OPEN
     assert caplog.text.count("INVALID_STATE: the manager is OPEN: a routine cannot close it") == 2
 

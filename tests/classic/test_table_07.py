@@ -11,7 +11,8 @@ from tandemq.classic import QUEUE_STATE, MessageQueue, Queue_Manager_Model, Queu
 from tandemq.config import Limits, ManagerConfig
 from tandemq.errors import Refused, ResourceExhausted
 from tandemq.v1 import queue_admin_service_pb2 as admin
-from tests.classic.support import MS, S, named, opened, reached
+from tests.classic.support import MS, S, named, opened, reaches
+from tests.support.until import OUTER_S
 
 
 @pytest.mark.requirement("R009", "R040", "R041", "R042", "R092", "R093", "R095")
@@ -69,7 +70,7 @@ def test_close_sends_who_waits_away_and_keeps_what_is_persistent(manager: QueueM
     sent_away = threading.Event()
     handle = queue.DequeueMsg(-1, lambda which, message: (told.append((which is handle, message)), sent_away.set()))
     queue.QueueClose()
-    assert sent_away.wait(10)
+    assert sent_away.wait(OUTER_S)
     assert told == [(True, None)]
     with pytest.raises(Refused, match="INVALID_STATE"):
         queue.CheckMessageCompletion(handle)
@@ -111,6 +112,6 @@ def test_a_queue_whose_manager_has_no_room_on_disk_has_failed_until_there_is_som
         assert large.DequeueMsg(5 * S) is not None, "receiving goes on"
 
         manager.DestroyQueueInstance(large)
-        assert reached(full, QUEUE_STATE.OPEN)
+        reaches(full, QUEUE_STATE.OPEN)
         full.SetMaxQueueDepth(2)
         full.EnqueueMsg(b"x", 0)

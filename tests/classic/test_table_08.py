@@ -19,6 +19,7 @@ from tandemq.classic import (
 from tandemq.classic.words import wait_of
 from tandemq.errors import InvalidRequest, Refused, ResourceExhausted
 from tests.classic.support import MS, S, opened
+from tests.support.until import OUTER_S
 
 ONE_WAY, ACKNOWLEDGED = Queue_Manager_Model.One_Way, Queue_Manager_Model.One_Way_Acknowledged
 QUEUED, TWO_WAY = Queue_Manager_Model.One_Way_Queued_Acknowledged, Queue_Manager_Model.Two_Way
@@ -87,7 +88,7 @@ def test_enqueue_waits_for_room_or_is_refused(manager: QueueManager) -> None:
     sender = threading.Thread(target=queue.EnqueueMsg, args=(b"2",))
     sender.start()
     assert [received(queue).Data for _ in range(2)] == [b"1", b"2"]
-    sender.join(10)
+    sender.join(OUTER_S)
     assert not sender.is_alive()
 
 
@@ -104,7 +105,7 @@ def test_the_blocking_form_of_dequeue_is_made_to_wait(manager: QueueManager) -> 
     receiver = threading.Thread(target=lambda: waiting.append(queue.DequeueMsg(-1)))
     receiver.start()
     queue.EnqueueMsg(b"x")
-    receiver.join(10)
+    receiver.join(OUTER_S)
     assert [message and message.Data for message in waiting] == [b"x"]
 
 
@@ -129,14 +130,14 @@ def test_messages_are_asked_for_ahead_and_each_handle_completes(manager: QueueMa
 
     asked = [queue.DequeueMsg(-1, routine) for _ in range(3)]
     short = queue.DequeueMsg(20 * MS, routine)
-    assert all_told.acquire(timeout=10)
+    assert all_told.acquire(timeout=OUTER_S)
     assert told == {short: None}, "each has a wait of its own"
     assert queue.CheckMessageCompletion(short) is RTNval.RTNvalInvalid_Handle
     assert queue.CheckMessageCompletion(asked[0]) is RTNval.RTNvalFalse
     for number in range(3):
         queue.EnqueueMsg(b"%d" % number)
     for _ in asked:
-        assert all_told.acquire(timeout=10)
+        assert all_told.acquire(timeout=OUTER_S)
     messages = [told[handle] for handle in asked]
     assert sorted(message.Data for message in messages if message is not None) == [b"0", b"1", b"2"]
     for handle in asked:
@@ -199,12 +200,12 @@ def test_message_completed_fp_is_called_with_handle_and_answer(
     queue.MessageCompletedFP = completed
     handle = queue.EnqueueMsg(b"x", 0)
     if model is QUEUED:
-        assert called.wait(10)
+        assert called.wait(OUTER_S)
     request = received(queue)
     if model is TWO_WAY:
         assert not told
         queue.SendReply(request.Handle, QueueMessage(b"answer"))
-    assert called.wait(10)
+    assert called.wait(OUTER_S)
     assert told == [(handle, b"answer" if model is TWO_WAY else b"")]
 
 
@@ -216,7 +217,7 @@ def test_message_completed_fp_is_not_for_one_way(manager: QueueManager) -> None:
     queue.EnqueueMsg(b"x")
     done = threading.Event()
     queue.DequeueMsg(-1, lambda _handle, _message: done.set())  # routines are called one after another
-    assert done.wait(10)
+    assert done.wait(OUTER_S)
     assert told == []
 
 

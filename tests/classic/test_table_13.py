@@ -11,6 +11,7 @@ from tandemq.errors import InvalidRequest, Refused
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tests.classic.support import S, masters
 from tests.integration.support import new_name
+from tests.support.until import OUTER_S
 
 pytestmark = pytest.mark.process
 
@@ -74,7 +75,7 @@ def test_enqueue_dequeue_and_reply_go_between_the_managers_in_both_directions(me
         request = receiver.DequeueMsg(10 * S)
         assert request is not None
         receiver.SendReply(request.Handle, b"answer")
-        assert completed.wait(10)
+        assert completed.wait(OUTER_S)
         assert answered == [b"answer"]
         assert receiver.CheckMessageCompletion(Message_Handle(bytes(handle))) is RTNval.RTNvalTrue
 

@@ -18,7 +18,7 @@ from tandemq.client.settling import Act
 from tandemq.errors import LeaseLost, TandemqError
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
-from tests.integration.support import until
+from tests.support.until import until
 
 LONG = timedelta(minutes=5)
 WAIT = timedelta(seconds=15)

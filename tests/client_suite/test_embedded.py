@@ -17,6 +17,8 @@ from tandemq.errors import InDoubt, TandemqError
 from tests.client_suite.operations import bodies
 from tests.client_suite.ways import inside, short_folder, sockets_of, to
 from tests.integration.support import gone
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S
 
 pytestmark = [pytest.mark.slow]
 
@@ -106,16 +108,16 @@ def test_a_blocking_program_needs_no_event_loop_of_its_own(tmp_path: Path) -> No
         with embedded.open_client(inside(tmp_path)) as client:
             client.create_queue("orders")
             early, short = client.dequeue_ahead("orders"), client.dequeue_ahead("orders", wait=0.02)
-            assert len(short.result(10)) == 0, "its wait ended"
+            assert len(short.result(OUTER_S)) == 0, "its wait ended"
             assert not early.done()
             client.enqueue("orders", [b"x"])
-            batch = early.result(10)
+            batch = early.result(OUTER_S)
             assert batch.payloads == [b"x"]
             batch.ack()
             assert client.get_queue("orders").length == 0
             client.delete_queue("orders")
             with pytest.raises(TandemqError, match="QUEUE_NOT_FOUND"):
-                client.dequeue_ahead("orders").result(10)
+                client.dequeue_ahead("orders").result(OUTER_S)
             client.create_queue("orders")
             given_up = client.dequeue_ahead("orders")
             assert not given_up.done()
@@ -132,11 +134,10 @@ def test_a_blocking_program_needs_no_event_loop_of_its_own(tmp_path: Path) -> No
 @pytest.mark.requirement("R008")
 async def test_a_socket_outlives_the_kill_of_its_manager(tmp_path: Path) -> None:
     """What the killed process left in its place is cleared, and a client that was connected goes on."""
-    from chaos.cluster import Cluster
 
     async with AsyncExitStack() as stack:
         folder = await stack.enter_async_context(short_folder())
-        cluster = Cluster(tmp_path, members=("solo",), settings=sockets_of(folder, "solo"))
+        cluster = patient(tmp_path, members=("solo",), settings=sockets_of(folder, "solo"))
         await stack.enter_async_context(cluster.running())
         client = await stack.enter_async_context(to(f"unix:{folder / 'solo'}")())
         await client.create_queue("orders")

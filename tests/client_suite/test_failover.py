@@ -19,7 +19,9 @@ from tandemq.cli.view import PairView
 from tandemq.v1.pair_service_pb2 import GetPairStatusRequest
 from tests.client_suite.operations import OPERATIONS
 from tests.client_suite.ways import short_folder, sockets_of, to
-from tests.integration.support import CALL_S, gone, new_name, raw_to, roles, stopped_at_end, until
+from tests.integration.support import gone, new_name, raw_to, roles, stopped_at_end
+from tests.support.clusters import quick
+from tests.support.until import OUTER_S, until
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 
@@ -27,7 +29,6 @@ UNDER_WAY_S = 0.1
 """For requests to leave this process; a pair suspects nobody before 600 ms."""
 ORDERED_MIN = 12
 """Records of operations that the master has written and its frozen peer has not."""
-ANSWER_S = 20.0
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -40,7 +41,7 @@ async def sockets() -> AsyncIterator[Path]:
 async def pair(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> AsyncIterator[Cluster]:
     """The rounds of this file go on with the pair as the one before left it."""
     folder: Path = tmp_path_factory.mktemp("pair")
-    async with stopped_at_end(Cluster(folder, settings=sockets_of(sockets, "a", "b"))) as cluster:
+    async with stopped_at_end(quick(folder, settings=sockets_of(sockets, "a", "b"))) as cluster:
         await cluster.start()
         yield cluster
 
@@ -57,7 +58,7 @@ async def whole(pair: Cluster) -> Cluster:
 
 async def log_index(pair: Cluster, name: str) -> int:
     async with raw_to(pair.endpoint(name)) as [member]:
-        status = await member.pair.GetPairStatus(GetPairStatusRequest(), timeout=CALL_S)
+        status = await member.pair.GetPairStatus(GetPairStatusRequest(), timeout=OUTER_S)
         return next(domain.log_index for domain in status.member.domains if domain.name == "main")
 
 
@@ -119,7 +120,7 @@ async def test_every_operation_outlives_its_master(whole: Cluster, sockets: Path
         else:
             await killed_after_the_call(pair, master, acting)
         pair.resume(frozen)
-        answers = await asyncio.wait_for(acting, ANSWER_S)
+        answers = await asyncio.wait_for(acting, OUTER_S)
         given = {name: (prepared[name], answers[name]) for name in OPERATIONS}
         await all_at_once(client, "check", queues, given)
 

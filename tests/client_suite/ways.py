@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos.cluster import Cluster
 from tandemq import aio, embedded
 from tandemq.config import ManagerConfig
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S
 
 NAMES = ("embedded", "unix", "tcp", "replica", "single")
-TIMEOUT_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def sockets_of(folder: Path, *names: str) -> dict[str, dict[str, str]]:
 
 
 def to(target: str, *, follow_master: bool = True) -> Callable[[], aio.Client]:
-    return lambda: aio.connect(target, timeout=TIMEOUT_S, follow_master=follow_master)
+    return lambda: aio.connect(target, timeout=OUTER_S, follow_master=follow_master)
 
 
 def inside(folder: Path) -> ManagerConfig:
@@ -52,13 +52,13 @@ async def all_ways(folder: Path) -> AsyncIterator[dict[str, Way]]:
     """A pair, a single manager and one in this process."""
     async with contextlib.AsyncExitStack() as stack:
         sockets = await stack.enter_async_context(short_folder())
-        pair = Cluster(folder / "pair", settings=sockets_of(sockets, "a", "b"))
+        pair = patient(folder / "pair", settings=sockets_of(sockets, "a", "b"))
         await stack.enter_async_context(pair.running())
-        single = Cluster(folder / "single", members=("solo",))
+        single = patient(folder / "single", members=("solo",))
         await stack.enter_async_context(single.running())
         manager = await stack.enter_async_context(embedded.open_manager(inside(folder / "inside")))
         yield {
-            "embedded": Way("embedded", lambda: embedded.connect(manager, timeout=TIMEOUT_S), 1),
+            "embedded": Way("embedded", lambda: embedded.connect(manager, timeout=OUTER_S), 1),
             "unix": Way("unix", to(f"unix:{sockets / 'a'}"), 2),
             "tcp": Way("tcp", to(pair.target), 2),
             "replica": Way("replica", to(pair.endpoint("b"), follow_master=False), 2),

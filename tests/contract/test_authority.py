@@ -11,7 +11,6 @@ from failover.authority import CasDone, CasRefused, CasUnknown, MemoryAuthority,
 from failover.register import Register, add_member, claim, commit
 from failover.wire import BadRegisterError, to_message
 from tests.support.authorities import (
-    WAIT_S,
     A,
     B,
     LocalCopy,
@@ -21,6 +20,7 @@ from tests.support.authorities import (
     met,
     read_until,
 )
+from tests.support.until import OUTER_S
 
 
 async def test_a_register_that_nobody_set_is_new(world: World) -> None:
@@ -103,7 +103,7 @@ async def test_a_malformed_set_is_unknown_and_changes_nothing(world: World) -> N
 
 async def test_a_watch_tells_the_register_now_and_its_changes(world: World) -> None:
     watch = world.b.watch("main")
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(OUTER_S):
         assert await anext(watch) == Register()
         waiting = asyncio.ensure_future(anext(watch))
         await asyncio.sleep(0)
@@ -116,7 +116,7 @@ async def test_a_watch_tells_the_register_now_and_its_changes(world: World) -> N
 
 async def test_a_watch_tells_the_register_again_after_an_outage(apart: World) -> None:
     watch = apart.b.watch("main")
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(OUTER_S):
         assert await anext(watch) == Register()
         committed = await formed(apart.a)
         while await anext(watch) != committed:

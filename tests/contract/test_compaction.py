@@ -22,6 +22,7 @@ from storage.errors import CorruptRecord, DirectoryInUse, StoreFailed, StoreFull
 from storage.mark import MARK_FILE
 from storage.store import Append, WriteBatch
 from tests.support.commit_logs import open_here
+from tests.support.until import OUTER_S
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -93,7 +94,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def run(script: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", script, *map(str, arguments)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, capture_output=True, text=True, timeout=50, env=environment, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=OUTER_S, env=environment, check=False)
 
 
 def test_it_holds_what_it_held_in_less_room(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from storage.disk import DiskStore, open_disk, open_to_read
 from storage.errors import CorruptRecord, DirectoryInUse, NewerFormat, RestoreUnfinished, StoreFailed, WrongPair
 from storage.records import verify
 from storage.store import Append, WriteBatch
+from tests.support.until import OUTER_S
 
 ROOT = Path(__file__).resolve().parents[2]
 BALLAST = 64 << 10
@@ -50,7 +51,7 @@ def start(
 
 def run(script: str, *arguments: object, under: tuple[str, ...] = ()) -> str:
     with start(script, *arguments, under=under) as process:
-        out, error = process.communicate(timeout=50)
+        out, error = process.communicate(timeout=OUTER_S)
     assert process.returncode == 0, error
     return out
 

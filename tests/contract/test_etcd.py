@@ -18,11 +18,12 @@ from failover.register import Register, add_member, claim, commit
 from failover.wire import BadRegisterError
 from tests.support.etcd import EtcdServer, cluster, free_ports
 from tests.support.starvation import Soon
+from tests.support.until import OUTER_S
 
 A, B = "a", "b"
 PREFIX = "/tandemq/"
 KEY = "/tandemq/pair/main"
-WAIT_S = 20.0  # bound of every wait; reached only by a failure
+SHORT_S = 0.5
 
 
 @pytest.fixture
@@ -35,7 +36,9 @@ async def server(tmp_path: Path) -> AsyncIterator[EtcdServer]:
 
 @pytest.fixture
 async def authority(server: EtcdServer) -> AsyncIterator[EtcdAuthority]:
-    opened = EtcdAuthority([server.endpoint], PREFIX, "pair", A, timeout_s=0.5)
+    """Connected. Whoever takes the server's answers away sets `timeout_s`."""
+    opened = EtcdAuthority([server.endpoint], PREFIX, "pair", A, timeout_s=OUTER_S)
+    await readable(opened)
     yield opened
     await opened.close()
 
@@ -51,7 +54,7 @@ async def formed(authority: EtcdAuthority) -> Register:
 
 
 async def readable(authority: EtcdAuthority) -> Register:
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(OUTER_S):
         while True:
             if isinstance(found := await authority.get("main"), Register):
                 return found
@@ -81,6 +84,7 @@ async def test_a_frozen_etcd_is_unknown_within_the_timeout(server: EtcdServer, a
     watch = authority.watch("main")
     assert await anext(watch) == committed
     desired = add_member(committed, member_added=B, nonce=b"3")
+    authority.timeout_s = SHORT_S
     await server.freeze()
     try:
         with Soon("two calls", 4 * authority.timeout_s):
@@ -89,6 +93,7 @@ async def test_a_frozen_etcd_is_unknown_within_the_timeout(server: EtcdServer, a
         assert not authority.connected
     finally:
         server.thaw()
+    authority.timeout_s = OUTER_S
     found = await readable(authority)
     assert found in (committed, desired)  # P1: known only from this read
     # P1: what may still land is cancelled by the next successful set
@@ -97,7 +102,7 @@ async def test_a_frozen_etcd_is_unknown_within_the_timeout(server: EtcdServer, a
     if isinstance(outcome, CasRefused):
         assert outcome.register == desired
         settled = await done(authority, desired, claim(desired, member=A, epoch=2, members=frozenset({A}), nonce=b"4"))
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(OUTER_S):
         while await anext(watch) != settled:
             pass
     await watch.aclose()  # type: ignore[attr-defined]
@@ -113,12 +118,12 @@ async def test_a_frozen_etcd_is_noticed_by_a_watch_that_nobody_calls_beside(serv
     waiting = asyncio.ensure_future(anext(watch))
     await server.freeze()
     try:
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(OUTER_S):
             while watcher.connected:  # noqa: ASYNC110 (keepalive finds it; nothing is sent on a silent watch)
                 await asyncio.sleep(0)
     finally:
         server.thaw()
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(OUTER_S):
         assert await waiting == Register()  # told again after the reconnection
     await watch.aclose()  # type: ignore[attr-defined]
     await watcher.close()
@@ -142,18 +147,18 @@ async def test_without_a_majority_nothing_is_read_or_set(tmp_path: Path) -> None
         assert await anext(watch) == committed
         told = asyncio.ensure_future(anext(watch))
         await servers[1].kill()
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(OUTER_S):
             while watcher.connected:  # noqa: ASYNC110 (nobody calls beside: the member itself must end the watch)
                 await asyncio.sleep(0)
         desired = add_member(committed, member_added=B, nonce=b"3")
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(OUTER_S):
             while isinstance(await authority.get("main"), Register):  # until the last one has missed its leader
                 pass
         assert isinstance(await authority.compare_and_set("main", committed, desired), CasUnknown)
         assert not authority.connected
         await servers[0].spawn()
         assert await readable(authority) in (committed, desired)
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(OUTER_S):
             assert await told in (committed, desired)
         await watch.aclose()  # type: ignore[attr-defined]
         await watcher.close()
@@ -171,12 +176,15 @@ async def test_a_set_whose_answer_is_lost_is_unknown_and_has_landed(server: Etcd
     listen = f"127.0.0.1:{free_ports(1)[0]}"
     with Relays() as relays:
         relay = relays.open(listen, server.endpoint)
-        authority = EtcdAuthority([listen], PREFIX, "pair", A, timeout_s=0.5)
+        authority = EtcdAuthority([listen], PREFIX, "pair", A, timeout_s=OUTER_S)
+        await readable(authority)
         committed = await formed(authority)
         desired = add_member(committed, member_added=B, nonce=b"3")
+        authority.timeout_s = SHORT_S
         relay.silence(Way.FROM_TARGET)
         assert isinstance(await authority.compare_and_set("main", committed, desired), CasUnknown)
         relay.heal()
+        authority.timeout_s = OUTER_S
         assert await readable(authority) == desired
         # The caller may repeat it: the nonce says that it is the same attempt.
         assert await authority.compare_and_set("main", committed, desired) == CasDone(desired)
@@ -221,7 +229,7 @@ async def test_a_read_tries_every_endpoint_and_a_set_one(server: EtcdServer) -> 
             assert await authority.get("main") == Register()
             assert authority.connected
             watch = authority.watch("main")
-            async with asyncio.timeout(WAIT_S):
+            async with asyncio.timeout(OUTER_S):
                 assert await anext(watch) == Register()
             await watch.aclose()  # type: ignore[attr-defined]
             await authority.close()
@@ -252,10 +260,10 @@ async def test_a_key_deleted_by_hand_vouches_for_nobody(server: EtcdServer, auth
     assert found.vouches_for_nobody
     outcome = await authority.compare_and_set("main", committed, add_member(committed, member_added=B, nonce=b"3"))
     assert outcome == CasRefused(Register(), "the register has changed: it is at version 0, expected was 2")
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(OUTER_S):
         assert await anext(watch) == Register()
     again = await formed(authority)
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(OUTER_S):
         while await anext(watch) != again:
             pass
     await watch.aclose()  # type: ignore[attr-defined]
@@ -330,7 +338,7 @@ async def test_garbage_in_the_key_is_unreachable_and_says_what_to_do(
     assert not waiting.done()  # a watch tells registers, never this
     await server.ctl("put", KEY, value)
     assert await readable(authority) == committed
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(OUTER_S):
         assert await waiting == committed
     await watch.aclose()  # type: ignore[attr-defined]
 
@@ -381,7 +389,7 @@ async def test_a_set_that_no_witness_would_let_in_is_refused_here(server: EtcdSe
 async def test_a_watch_goes_on_over_compaction_and_restart(server: EtcdServer, authority: EtcdAuthority) -> None:
     watch = authority.watch("main")
     register = Register()
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(OUTER_S):
         assert await anext(watch) == register
         for epoch in range(1, 4):
             await server.kill()

@@ -11,9 +11,9 @@ import pytest
 
 from chaos.relay import Relay, Relays, Way
 from tests.support.starvation import Stopwatch
+from tests.support.until import OUTER_S
 
 HOLD_S = 0.2  # how long a test watches that nothing comes
-ARRIVE_S = 5.0
 
 
 def free_port() -> int:
@@ -55,7 +55,7 @@ class Caller:
         self.reader, self.writer = reader, writer
 
     async def hears(self, expected: bytes) -> None:
-        assert await asyncio.wait_for(self.reader.readexactly(len(expected)), ARRIVE_S) == expected
+        assert await asyncio.wait_for(self.reader.readexactly(len(expected)), OUTER_S) == expected
 
     async def hears_nothing(self) -> None:
         with pytest.raises(TimeoutError):
@@ -63,7 +63,7 @@ class Caller:
 
     async def is_reset(self) -> None:
         with pytest.raises(ConnectionResetError):
-            await asyncio.wait_for(self.reader.read(1), ARRIVE_S)
+            await asyncio.wait_for(self.reader.read(1), OUTER_S)
 
 
 @contextlib.asynccontextmanager
@@ -82,7 +82,7 @@ async def test_a_healthy_relay_carries_everything_and_both_ends(relay: Relay) ->
         caller.writer.write(data)
         await caller.hears(data.upper())
         caller.writer.write_eof()
-        assert await asyncio.wait_for(caller.reader.read(), ARRIVE_S) == b""
+        assert await asyncio.wait_for(caller.reader.read(), OUTER_S) == b""
 
 
 @pytest.mark.parametrize("way", Way)
@@ -110,7 +110,7 @@ async def test_a_cut_holds_back_the_end_of_a_connection_too(relay: Relay, target
         caller.writer.write_eof()
         await caller.hears_nothing()
         relay.heal()
-        assert await asyncio.wait_for(caller.reader.read(), ARRIVE_S) == b""
+        assert await asyncio.wait_for(caller.reader.read(), OUTER_S) == b""
 
 
 async def test_old_connections_can_be_silent_while_new_ones_are_not(relay: Relay) -> None:
@@ -181,4 +181,4 @@ async def test_a_target_that_is_gone_is_a_reset(relay: Relay) -> None:
         nowhere = relays.open(f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}")
         with pytest.raises(ConnectionResetError):  # perhaps before the caller has heard that it is connected
             async with calling(nowhere) as caller:
-                await asyncio.wait_for(caller.reader.read(1), ARRIVE_S)
+                await asyncio.wait_for(caller.reader.read(1), OUTER_S)

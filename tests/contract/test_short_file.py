@@ -22,6 +22,7 @@ from storage.meta_pages import META_BYTES, meta_pages
 from storage.store import Append, WriteBatch
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tests.support.commit_logs import begin, killed, open_here
+from tests.support.until import OUTER_S
 
 PAGE = 4096
 READ_ALL = """
@@ -76,7 +77,7 @@ def test_a_member_says_what_is_the_matter_instead_of_dying_of_a_signal(directory
     length = int(needed * left) // 512 * 512
     os.truncate(directory / DATA_FILE, length)
     ended = subprocess.run(
-        [sys.executable, "-c", READ_ALL, str(directory)], capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", READ_ALL, str(directory)], capture_output=True, text=True, check=False, timeout=OUTER_S
     )
     assert ended.returncode == 1, ended
     assert ended.stderr.startswith("CorruptRecord: The file has"), ended.stderr

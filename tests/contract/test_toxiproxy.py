@@ -21,12 +21,11 @@ from chaos.toxics import Bandwidth, Latency, ResetPeer, Stream, Timeout, Toxic, 
 from chaos.toxiproxy import VERSION, Proxy, Toxiproxy, ToxiproxyServer, server_at
 from tests.support.starvation import Soon, Stopwatch
 from tests.support.toxiproxy import toxiproxy_program
-from tests.support.until import until_sync
+from tests.support.until import OUTER_S, until_sync
 
 pytestmark = pytest.mark.process
 
 HOLD_S = 0.3  # how long a test watches that nothing comes
-ARRIVE_S = 5.0
 
 
 def free_port() -> int:
@@ -83,7 +82,7 @@ class Caller:
         """How long the answer took."""
         began = time.monotonic()
         self.writer.write(data)
-        assert await asyncio.wait_for(self.reader.readexactly(len(data)), ARRIVE_S) == data.upper()
+        assert await asyncio.wait_for(self.reader.readexactly(len(data)), OUTER_S) == data.upper()
         return time.monotonic() - began
 
     async def hears_nothing(self, after: bytes) -> None:
@@ -93,7 +92,7 @@ class Caller:
 
     async def is_cut_off(self) -> None:
         with contextlib.suppress(ConnectionError):
-            assert await asyncio.wait_for(self.reader.read(), ARRIVE_S) == b""
+            assert await asyncio.wait_for(self.reader.read(), OUTER_S) == b""
         self.writer.close()
 
 

@@ -19,6 +19,7 @@ from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
 from tests.contract.test_witness_process import kill, spawn
 from tests.support.authorities import A, B
+from tests.support.until import OUTER_S
 
 ALONE = frozenset({B})
 WORD = {"pair": "pair", "domain": "main", "expected_version": 2, "epoch": 9, "holder": B, "reason": "a burnt down"}
@@ -32,7 +33,7 @@ async def stub(witness: WitnessServer) -> AsyncIterator[pb_grpc.WitnessServiceAs
 
 async def formed(port: int, domain: str = "main") -> Register:
     """Epoch 1 of member a, at version 2."""
-    authority = WitnessAuthority(f"127.0.0.1:{port}", "pair", A)
+    authority = WitnessAuthority(f"127.0.0.1:{port}", "pair", A, timeout_s=OUTER_S)
     claimed = claim(Register(), member=A, epoch=1, members=frozenset({A}), nonce=b"1")
     committed = commit(claimed, nonce=b"2")
     assert await authority.compare_and_set(domain, Register(), claimed) == CasDone(claimed)
@@ -53,7 +54,7 @@ async def test_a_forced_register_lets_only_its_holder_claim(
     assert register.state is RegisterState.CLAIMED
     assert len(register.nonce) == 16
 
-    a, b = (WitnessAuthority(f"127.0.0.1:{witness.port}", "pair", name) for name in (A, B))
+    a, b = (WitnessAuthority(f"127.0.0.1:{witness.port}", "pair", name, timeout_s=OUTER_S) for name in (A, B))
     wrong = claim(register, member=A, epoch=10, members=frozenset({A}), nonce=b"x")
     refusal = await a.compare_and_set("main", register, wrong)
     assert isinstance(refusal, CasRefused)

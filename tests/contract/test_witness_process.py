@@ -13,9 +13,9 @@ import pytest
 from chaos.cluster import is_stopped
 from failover.authority import CasUnknown, WitnessAuthority
 from failover.register import Register, add_member, claim, commit
-from tests.integration.support import until
-from tests.support.authorities import WAIT_S, A, B, done, formed, read_until
+from tests.support.authorities import A, B, done, formed, read_until
 from tests.support.starvation import Soon
+from tests.support.until import OUTER_S, until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,7 +34,7 @@ async def spawn(folder: Path, port: int = 0) -> tuple[asyncio.subprocess.Process
         cwd=ROOT,
     )
     assert process.stdout is not None
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(OUTER_S):
         return process, int(await process.stdout.readline())
 
 
@@ -49,7 +49,7 @@ async def kill(process: asyncio.subprocess.Process) -> None:
 async def test_what_was_answered_done_survives_kill_9(tmp_path: Path) -> None:
     """kill -9 right after each "done" and a restart on the same port, ten times in five epochs."""
     process, port = await spawn(tmp_path)
-    authority = WitnessAuthority(f"127.0.0.1:{port}", "pair", A)
+    authority = WitnessAuthority(f"127.0.0.1:{port}", "pair", A, timeout_s=OUTER_S)
     try:
         register = Register()
         for epoch in range(1, 6):
@@ -69,13 +69,14 @@ async def test_what_was_answered_done_survives_kill_9(tmp_path: Path) -> None:
 @pytest.mark.clock
 async def test_a_frozen_witness_is_unknown_within_the_timeout_and_noticed_by_the_watch(tmp_path: Path) -> None:
     process, port = await spawn(tmp_path)
-    authority = WitnessAuthority(f"127.0.0.1:{port}", "pair", A, timeout_s=0.3)
+    authority = WitnessAuthority(f"127.0.0.1:{port}", "pair", A, timeout_s=OUTER_S)
     watcher = WitnessAuthority(f"127.0.0.1:{port}", "pair", A)
     watch = watcher.watch("main")
     try:
         committed = await formed(authority)
         assert await anext(watch) == committed
         waiting = asyncio.ensure_future(anext(watch))
+        authority.timeout_s = 0.3
         process.send_signal(signal.SIGSTOP)
 
         async def stopped() -> bool:
@@ -85,11 +86,11 @@ async def test_a_frozen_witness_is_unknown_within_the_timeout_and_noticed_by_the
         desired = add_member(committed, member_added=B, nonce=b"3")
         with Soon("a call", 5 * authority.timeout_s):
             assert isinstance(await authority.compare_and_set("main", committed, desired), CasUnknown)
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(OUTER_S):
             while watcher.connected:  # noqa: ASYNC110 (keepalive finds it; nothing is sent on a silent watch)
                 await asyncio.sleep(0)
         process.send_signal(signal.SIGCONT)
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(OUTER_S):
             # P1: whether the set landed is known only from a successful read.
             assert await waiting in (committed, desired)
     finally:

@@ -22,7 +22,8 @@ from failover.witness import SERVICE_NAME, WitnessServer
 from failover.witness_store import DirectoryInUseError
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
-from tests.support.authorities import WAIT_S, A, B, formed
+from tests.support.authorities import A, B, formed
+from tests.support.until import OUTER_S
 
 
 @pytest.fixture
@@ -127,7 +128,7 @@ async def test_one_directory_and_one_port_serve_one_witness(witness: WitnessServ
 
 async def test_a_set_whose_caller_gave_up_may_land_and_is_told_to_watches(witness: WitnessServer) -> None:
     """P1: the deadline ends the call, not the set. Whether it lands is found out by reading."""
-    authority = WitnessAuthority(f"127.0.0.1:{witness.port}", "pair", A)
+    authority = WitnessAuthority(f"127.0.0.1:{witness.port}", "pair", A, timeout_s=OUTER_S)
     watch = authority.watch("main")
     assert await anext(watch) == Register()
     register = await formed(authority)
@@ -145,7 +146,7 @@ async def test_a_set_whose_caller_gave_up_may_land_and_is_told_to_watches(witnes
         outcome = await authority.compare_and_set("main", register, settled)
         assert isinstance(outcome, CasDone | CasRefused)
         register = outcome.register
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(OUTER_S):
         while await anext(watch) != register:
             pass
     await watch.aclose()  # type: ignore[attr-defined]

@@ -21,6 +21,7 @@ from failover.witness_store import (
 )
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tests.support.authorities import A, B, formed
+from tests.support.until import OUTER_S
 
 
 def request(expected: Register, desired: Register, domain: str = "main") -> pb.CompareAndSetRequest:
@@ -106,7 +107,7 @@ def test_store_refuses_a_flipped_bit_and_a_format_that_it_does_not_know(tmp_path
 async def test_a_broken_disk_ends_the_witness_and_answers_nothing_more(tmp_path: Path) -> None:
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     server = WitnessServer("127.0.0.1:0", tmp_path)
-    authority = WitnessAuthority(f"127.0.0.1:{await server.start()}", "pair", A)
+    authority = WitnessAuthority(f"127.0.0.1:{await server.start()}", "pair", A, timeout_s=OUTER_S)
     committed = await formed(authority)
     assert server._store is not None
     server._store._env.close()  # every write raises from here on
@@ -119,7 +120,7 @@ async def test_a_broken_disk_ends_the_witness_and_answers_nothing_more(tmp_path:
     await server.stop()
 
     serving = asyncio.ensure_future(serve_witness("127.0.0.1:0", tmp_path, ready=port.set_result))
-    again = WitnessAuthority(f"127.0.0.1:{await port}", "pair", A)
+    again = WitnessAuthority(f"127.0.0.1:{await port}", "pair", A, timeout_s=OUTER_S)
     assert await again.get("main") == committed  # only what was answered done
     serving.cancel()
     await asyncio.wait([serving])

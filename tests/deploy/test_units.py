@@ -28,9 +28,7 @@ from tests.deploy.samples import (
     metrics_in,
     unit,
 )
-from tests.integration.support import until
-
-STOP_S, HEAR_S = 20, 20
+from tests.support.until import OUTER_S, until
 
 
 @dataclass(slots=True)
@@ -48,7 +46,7 @@ class Service:
     def stops(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         self.hears("STOPPING=1")
-        assert self.process.wait(STOP_S) == 0
+        assert self.process.wait(OUTER_S) == 0
 
 
 def start(stack: ExitStack, name: str, instance: str, folder: Path) -> Service:
@@ -59,7 +57,7 @@ def start(stack: ExitStack, name: str, instance: str, folder: Path) -> Service:
         (folder / "state" / directory).mkdir(parents=True)
     ears = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
     ears.bind(str(folder / f"{instance}.notify"))
-    ears.settimeout(HEAR_S)
+    ears.settimeout(OUTER_S)
     # systemd looks for the name in its own fixed path; here that is the environment that runs the tests.
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {
@@ -93,7 +91,7 @@ def hosts(tmp_path: Path) -> tuple[Path, str]:
 
 def get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=OUTER_S) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refused:
         with refused:

@@ -21,8 +21,8 @@ from failover.marks import Role
 from failover.process import Ended, Process, Ran
 from failover.reasons import REASON_CHARS_MAX, tidy
 from tests.failover.support import COMMANDS, ECHO_ID, PYTHON, SHELL, WRONG, Wrong, event, is_alive, script
-from tests.integration.support import until
 from tests.support.starvation import Stopwatch
+from tests.support.until import until
 
 pytestmark = pytest.mark.process
 

@@ -14,8 +14,8 @@ from failover.command import Command
 from failover.journal import Journal, read
 from failover.runner import CANCELLED, OVERRUN_S, Runner
 from tests.failover.support import event, script
-from tests.integration.support import until
 from tests.support import virtual_time
+from tests.support.until import until
 
 LONG_MS = 20_000
 

@@ -14,7 +14,8 @@ import pytest
 
 from chaos.cluster import Cluster
 from tandemq.v1 import queue_service_pb2 as service
-from tests.integration.support import CALL_S, Raw, new_name, raw_to, still_serves
+from tests.integration.support import Raw, new_name, raw_to, still_serves
+from tests.support.until import OUTER_S
 
 INVALID, MISSING = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND
 QUEUE, ADMIN = "/tandemq.v1.QueueService/", "/tandemq.v1.QueueAdminService/"
@@ -69,7 +70,7 @@ def consume_open(queue: str, **fields: Any) -> service.ConsumeOpen:
 
 async def first_answer(stub: Any, frame: Any) -> Any:
     """The answer to the first frame of a stream."""
-    call = stub(timeout=CALL_S)
+    call = stub(timeout=OUTER_S)
     await call.write(frame)
     return await to_the_end(call)
 

@@ -10,12 +10,13 @@ import pytest
 from chaos.cluster import Cluster
 from tests.integration.home import Home
 from tests.integration.support import stopped_at_end
+from tests.support.clusters import patient
 
 
 @pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Cluster]:
-    """A new one for each test."""
-    async with stopped_at_end(Cluster(tmp_path)) as cluster:
+async def pair(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
+    """A new one for each test: patient, or as the test says (`indirect`)."""
+    async with stopped_at_end(getattr(request, "param", patient)(tmp_path)) as cluster:
         await cluster.start()
         yield cluster
 

@@ -19,7 +19,9 @@ from tandemq.cli.view import DomainView
 from tandemq.errors import TandemqError, from_rpc_error
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1 import queue_service_pb2 as service
-from tests.integration.support import CALL_S, member_view, new_id, raw_to, stopped_at_end, until
+from tests.integration.support import member_view, new_id, raw_to, stopped_at_end
+from tests.support.clusters import quick
+from tests.support.until import OUTER_S, until
 
 AWAY = grpc.StatusCode.UNAVAILABLE
 ASIDE = "aside"  # a queue beside the load
@@ -30,7 +32,7 @@ CUT_OFF_S = 3.0  # takeover from a master that is frozen or cut off (DESIGN.md s
 @asynccontextmanager
 async def pair(data_dir: Path, **settings: Any) -> AsyncIterator[Cluster]:
     """Whole, a is the master, and every wire between the processes can be cut."""
-    async with stopped_at_end(Cluster(data_dir, relayed=True, **settings)) as cluster:
+    async with stopped_at_end(quick(data_dir, relayed=True, **settings)) as cluster:
         await cluster.start()
         async with raw_to(cluster.endpoint("a")) as [member]:
             await member.create(ASIDE)
@@ -40,7 +42,7 @@ async def pair(data_dir: Path, **settings: Any) -> AsyncIterator[Cluster]:
 @asynccontextmanager
 async def under_load(cluster: Cluster, *excused: checker.Check, **settings: Any) -> AsyncIterator[Workload]:
     """Light load while the block runs; then every invariant but the excused is checked over what was seen."""
-    workload = Workload(cluster, **settings)
+    workload = Workload(cluster, **{"goes_on_s": OUTER_S, "drain_s": OUTER_S, **settings})
     async with workload.running():
         await workload.goes_on()
         yield workload
@@ -76,13 +78,13 @@ async def becomes(cluster: Cluster, name: str, *roles: str, epoch: int = 0) -> D
 
 async def status(cluster: Cluster, name: str) -> pb.MemberStatus:
     async with raw_to(cluster.endpoint(name)) as [member]:
-        return (await member.pair.GetPairStatus(pb.GetPairStatusRequest(), timeout=CALL_S)).member
+        return (await member.pair.GetPairStatus(pb.GetPairStatusRequest(), timeout=OUTER_S)).member
 
 
 async def refuses(cluster: Cluster, name: str) -> TandemqError:
     """A message that is sent to this member is not acknowledged; what it says instead."""
     request = service.EnqueueRequest(queue=ASIDE, request_id=new_id(), messages=[{"payload": b"never"}])
-    async with raw_to(cluster.endpoint(name)) as [member], asyncio.timeout(CALL_S):
+    async with raw_to(cluster.endpoint(name)) as [member], asyncio.timeout(OUTER_S):
         with pytest.raises(grpc.aio.AioRpcError) as info:
             await member.queue.Enqueue(request)  # with a deadline it would be parked for that long
     error = from_rpc_error(info.value)

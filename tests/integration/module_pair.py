@@ -13,6 +13,7 @@ import pytest
 
 from chaos.cluster import Cluster
 from tandemq import aio
+from tests.support.clusters import patient
 
 
 def module_pair(**settings: Any) -> Any:
@@ -20,7 +21,7 @@ def module_pair(**settings: Any) -> Any:
 
     @pytest.fixture(scope="module")
     def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
-        cluster = Cluster(tmp_path_factory.mktemp("pair"), **settings)
+        cluster = patient(tmp_path_factory.mktemp("pair"), **settings)
         asyncio.run(cluster.start())
         yield cluster
         asyncio.run(cluster.stop())

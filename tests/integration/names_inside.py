@@ -31,12 +31,11 @@ from tests.integration.support import raw_to
 from tests.support.etcd import EtcdServer
 from tests.support.names import Zone, silent
 from tests.support.starvation import Stopwatch
+from tests.support.until import OUTER_S, until
 
 FOUND_S, ACKNOWLEDGED_S = 2.0, 3.0
 MISSES = 6  # gRPC by itself waits 1, 1.6, 2.6, 4.1, 6.6 s after them, in the end two minutes
-WHOLE_S = 60.0
 OLD, NEW, OTHER = "127.0.0.11", "127.0.0.12", "127.0.0.21"
-POLL_S = 0.02
 Move = Callable[[str], Awaitable[None]]
 
 pytestmark = [pytest.mark.process, pytest.mark.clock]
@@ -100,8 +99,10 @@ async def etcd(folder: Path) -> AsyncIterator[tuple[Authority, Move]]:
 
 
 async def found(authority: Authority) -> None:
-    while not isinstance(await authority.get("main"), Register):  # noqa: ASYNC110 - of another process
-        await asyncio.sleep(POLL_S)
+    async def is_read() -> bool:
+        return isinstance(await authority.get("main"), Register)
+
+    await until(is_read, "the register is found")
 
 
 @pytest.mark.parametrize("kind", [witness, etcd])
@@ -134,14 +135,15 @@ async def test_a_channel_that_nobody_renews_asks_again_too(zone: Zone, tmp_path:
     async with witness(tmp_path) as (_, move), open_channel("register.test:7620", lasting()) as channel:
         stub = WitnessServiceStub(channel)
 
+        async def is_answered() -> bool:
+            try:
+                await stub.GetRegister(GetRegisterRequest(pair="pair", domain="main"), timeout=1)
+            except grpc.aio.AioRpcError:
+                return False
+            return True
+
         async def answered() -> None:
-            while True:
-                try:
-                    await stub.GetRegister(GetRegisterRequest(pair="pair", domain="main"), timeout=1)
-                except grpc.aio.AioRpcError:
-                    await asyncio.sleep(POLL_S)
-                else:
-                    return
+            await until(is_answered, "the register answers")
 
         await answered()
         await move(NEW)
@@ -205,7 +207,7 @@ class Named(Cluster):
         await self.zone.take_away(f"{name}.test", misses)
         self.zone.names[f"{name}.test"] = (address,)
         self.listens(name)
-        await self.restart(name, WHOLE_S)
+        await self.restart(name, OUTER_S)
 
     def listens(self, name: str) -> None:
         if name == WITNESS:
@@ -220,7 +222,7 @@ async def running(cluster: Named) -> AsyncIterator[None]:
     for name in cluster.children:
         if name == WITNESS:
             cluster.listens(name)
-    async with cluster.running(WHOLE_S):
+    async with cluster.running(OUTER_S):
         yield
 
 
@@ -229,7 +231,7 @@ async def test_a_pair_goes_on_where_names_have_moved(zone: Zone, tmp_path: Path)
     cluster = Named(tmp_path, zone=zone)
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(running(cluster))
-        client = await stack.enter_async_context(aio.connect(cluster.target, timeout=WHOLE_S))
+        client = await stack.enter_async_context(aio.connect(cluster.target, timeout=OUTER_S))
         await client.create_queue("q")
         await client.enqueue("q", [b"1"])
         async with raw_to(cluster.endpoint("b")) as [replica]:
@@ -244,20 +246,20 @@ async def test_a_pair_goes_on_where_names_have_moved(zone: Zone, tmp_path: Path)
 
         with Stopwatch() as watch:
             await cluster.replace("a", NEW, MISSES)
-            await cluster.wait_for(PairView.whole, "whole again", WHOLE_S)
+            await cluster.wait_for(PairView.whole, "whole again", OUTER_S)
         print(f"a is back under its name, and in step, after {watch.took_s:.2f} s")  # noqa: T201
         async with grpc.aio.insecure_channel(cluster.endpoint("b")) as channel:
             request = pair_service_pb2.HandoffRequest(reason="names")
-            answer = await PairServiceStub(channel).Handoff(request, timeout=WHOLE_S)
+            answer = await PairServiceStub(channel).Handoff(request, timeout=OUTER_S)
             assert answer.done, answer.text
         async with raw_to(cluster.endpoint("b")) as [replica]:
             with Stopwatch() as watch:
                 await replica.send("q", b"4")  # over the channel of before, whose name has moved
         judge("a call that b sends on to a", watch, FOUND_S)
 
-        await cluster.wait_for(PairView.whole, "whole", WHOLE_S)
+        await cluster.wait_for(PairView.whole, "whole", OUTER_S)
         await cluster.replace("b", "127.0.0.22", MISSES)
-        await cluster.wait_for(PairView.whole, "whole again", WHOLE_S)
+        await cluster.wait_for(PairView.whole, "whole again", OUTER_S)
         cluster.kill("a")
         with Stopwatch() as watch:
             await client.enqueue("q", [b"5"])
@@ -267,14 +269,14 @@ async def test_a_pair_goes_on_where_names_have_moved(zone: Zone, tmp_path: Path)
 
 
 async def sends_async(target: str, moved: Awaitable[None]) -> None:
-    async with aio.connect(target, timeout=WHOLE_S) as client:
+    async with aio.connect(target, timeout=OUTER_S) as client:
         await client.create_queue("q")
         await moved
         await client.enqueue("q", [b"x"])
 
 
 async def sends_blocking(target: str, moved: Awaitable[None]) -> None:
-    client = await asyncio.to_thread(tandemq.connect, target, timeout=WHOLE_S)
+    client = await asyncio.to_thread(tandemq.connect, target, timeout=OUTER_S)
     try:
         await asyncio.to_thread(client.create_queue, "q")
         await moved
@@ -296,7 +298,7 @@ async def test_a_client_finds_a_member_that_has_moved(
         connected.set()
         await gone
 
-    async with cluster.running(WHOLE_S):
+    async with cluster.running(OUTER_S):
         sending = asyncio.create_task(sends(cluster.endpoint("a"), moved()))
         await connected.wait()
         await cluster.die("a")
@@ -306,9 +308,11 @@ async def test_a_client_finds_a_member_that_has_moved(
         cluster.listens("a")
         zone.names.pop("a.test")
         cluster.spawn("a")
-        async with asyncio.timeout(WHOLE_S):
-            while await refuses(NEW, member_ports(cluster.base_port, 0).client):  # noqa: ASYNC110 - of another process
-                await asyncio.sleep(POLL_S)
+
+        async def listens() -> bool:
+            return not await refuses(NEW, member_ports(cluster.base_port, 0).client)
+
+        await until(listens, "a listens where it has moved to")
         with Stopwatch() as watch:
             zone.names["a.test"] = (NEW,)
             await sending

@@ -16,7 +16,8 @@ from tandemq.v1 import journal_service_pb2_grpc
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
 from tandemq.v1.common_pb2 import Error
-from tests.integration.support import CALL_S, Raw, new_id, raw_to
+from tests.integration.support import Raw, new_id, raw_to
+from tests.support.until import OUTER_S
 
 VOLATILE_BYTES = 1 << 20
 WAITERS, WINDOW = 10_000, 250  # of one queue; batches that one stream sends ahead
@@ -118,7 +119,7 @@ async def updated(at: World, config: dict[str, Any], path: str, **fields: Any) -
     request = admin.UpdateQueueRequest(
         name=at.queue, request_id=new_id(), config=config, update_mask={"paths": [path]}, **fields
     )
-    await at.raw.admin.UpdateQueue(request, timeout=CALL_S)
+    await at.raw.admin.UpdateQueue(request, timeout=OUTER_S)
 
 
 async def made(at: World, name: str = "", **config: Any) -> None:
@@ -137,7 +138,7 @@ async def described_at(cluster: str, member: str, at: World) -> None:
 
 async def aliased(at: World) -> None:
     request = admin.CreateAliasRequest(alias=at.queue, name=f"{at.queue}.other", request_id=new_id())
-    await at.raw.admin.CreateAlias(request, timeout=CALL_S)
+    await at.raw.admin.CreateAlias(request, timeout=OUTER_S)
 
 
 async def with_alias(at: World) -> None:
@@ -146,12 +147,12 @@ async def with_alias(at: World) -> None:
 
 
 async def opened(at: World) -> None:
-    await at.raw.admin.OpenQueue(admin.OpenQueueRequest(name=at.queue, request_id=new_id()), timeout=CALL_S)
+    await at.raw.admin.OpenQueue(admin.OpenQueueRequest(name=at.queue, request_id=new_id()), timeout=OUTER_S)
 
 
 async def opened_as_master(at: World) -> None:
     request = admin.OpenReplicatedQueueRequest(name=at.queue, request_id=new_id(), master_required=True)
-    await at.other.admin.OpenReplicatedQueue(request, timeout=CALL_S)
+    await at.other.admin.OpenReplicatedQueue(request, timeout=OUTER_S)
 
 
 async def opened_alone(at: World) -> None:
@@ -162,7 +163,7 @@ async def opened_alone(at: World) -> None:
 
 async def deleted_if_empty(at: World) -> None:
     request = admin.DeleteQueueRequest(name=at.queue, request_id=new_id(), if_empty=True)
-    await at.raw.admin.DeleteQueue(request, timeout=CALL_S)
+    await at.raw.admin.DeleteQueue(request, timeout=OUTER_S)
 
 
 async def with_message(at: World, **config: Any) -> None:
@@ -178,7 +179,7 @@ async def with_own(at: World) -> None:
 
 async def moved_elsewhere(at: World) -> None:
     request = admin.MoveMessagesRequest(name=at.queue, to=f"{at.queue}.own", request_id=new_id())
-    await at.raw.admin.MoveMessages(request, timeout=CALL_S)
+    await at.raw.admin.MoveMessages(request, timeout=OUTER_S)
 
 
 async def leased(at: World) -> None:
@@ -197,7 +198,7 @@ async def replied(at: World, lease_id: int = 1, payload: bytes = b"answer") -> N
     request = service.ReplyRequest(
         queue=at.queue, request_id=new_id(), lease_id=lease_id, index=1, message={"payload": payload}
     )
-    await at.raw.queue.Reply(request, timeout=CALL_S)
+    await at.raw.queue.Reply(request, timeout=OUTER_S)
 
 
 async def replied_again(at: World) -> None:
@@ -216,7 +217,7 @@ async def acked(at: World, lease_id: int = 0) -> Error | None:
 
 async def asked(at: World) -> Error | None:
     request = service.CheckCompletionRequest(queue=at.queue, handles=[bytes(16)])
-    return (await at.raw.queue.CheckCompletion(request, timeout=CALL_S)).statuses[0].error
+    return (await at.raw.queue.CheckCompletion(request, timeout=OUTER_S)).statuses[0].error
 
 
 async def sent_twice(at: World) -> None:
@@ -229,7 +230,7 @@ async def journal_read(at: World, log_index: int, epoch: int) -> None:
     """At the master, which has all of it."""
     selection = {"position": {"log_index": log_index, "epoch": epoch}}
     stub: Any = journal_service_pb2_grpc.JournalServiceStub(at.raw.channel)
-    await stub.ReadJournalPage(journal.ReadJournalPageRequest(selection=selection), timeout=CALL_S)
+    await stub.ReadJournalPage(journal.ReadJournalPageRequest(selection=selection), timeout=OUTER_S)
 
 
 def row_of_place(log_index: int, epoch: int, *says: str) -> Row:
@@ -243,7 +244,7 @@ async def sent_from_epoch(at: World) -> None:
 
 async def streamed(at: World, *sequences: int) -> Error | None:
     """Batches with these first sequences; how the last one was refused."""
-    call = at.raw.queue.Produce(timeout=CALL_S)
+    call = at.raw.queue.Produce(timeout=OUTER_S)
     await call.write(service.ProduceRequest(open={"client_id": at.queue.encode(), "queue": at.queue}))
     await call.read()
     frame = service.ProduceResponse()
@@ -258,7 +259,7 @@ async def streamed(at: World, *sequences: int) -> Error | None:
 async def consumed(at: World) -> None:
     """As many consumers as may be."""
     await at.create(max_consumers=1)
-    at.held.append(at.raw.queue.Consume(timeout=CALL_S * 4))
+    at.held.append(at.raw.queue.Consume(timeout=OUTER_S * 4))
     await at.held[0].write(service.ConsumeRequest(open={"client_id": b"first", "queue": at.queue}))
     await at.held[0].read()
 
@@ -267,7 +268,7 @@ async def many_wait(at: World) -> None:
     """As many as may, each with a batch of its own."""
     await full(at)
     for number in range(WAITERS // WINDOW):
-        call = at.raw.queue.Produce(timeout=CALL_S * 4)
+        call = at.raw.queue.Produce(timeout=OUTER_S * 4)
         opening = {"client_id": b"%d" % number, "queue": at.queue, "full_wait": {"seconds": 60}}
         await call.write(service.ProduceRequest(open=opening))
         await call.read()
@@ -276,7 +277,7 @@ async def many_wait(at: World) -> None:
             await call.write(service.ProduceRequest(batch=batch))
         at.held.append(call)
     request = admin.GetQueueRequest(name=at.queue)
-    while (await at.raw.admin.GetQueue(request, timeout=CALL_S)).queue.waiters < WAITERS:
+    while (await at.raw.admin.GetQueue(request, timeout=OUTER_S)).queue.waiters < WAITERS:
         pass  # each call waits for its answer
 
 

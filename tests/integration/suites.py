@@ -12,7 +12,6 @@ import pytest
 
 from tests.support.leftovers import wait_gone
 
-GONE_S = 15.0
 # What a suite writes down for us: which processes, which ports.
 WRITE_FACTS = """
 import json, os, pathlib
@@ -45,11 +44,11 @@ def facts_of(pytester: pytest.Pytester, name: str) -> dict[str, object]:
     return found
 
 
-def check_nothing_left(facts: dict[str, object], within_s: float = GONE_S) -> None:
+def check_nothing_left(facts: dict[str, object], *, at_once: bool = False) -> None:
     pids, base_port = facts["pids"], facts["base_port"]
     assert isinstance(pids, list)
     assert isinstance(base_port, int)
-    wait_gone(pids, base_port, within_s)
+    wait_gone(pids, base_port, at_once=at_once)
 
 
 def said(result: pytest.RunResult) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -30,10 +29,9 @@ from tandemq.v1 import (
     queue_service_pb2,
     queue_service_pb2_grpc,
 )
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S
 
-POLL_S = 0.02
-DEADLINE_S = 120.0  # met by a failure alone, on whatever machine
-CALL_S = 10.0
 # Channels of one process share connections and their backoff; a test's look at a member is its own.
 CHANNEL_OPTIONS = (
     ("grpc.use_local_subchannel_pool", 1),
@@ -51,15 +49,6 @@ def new_name(stem: str = "q") -> str:
     return f"{stem}-{uuid.uuid4().hex[:8]}"
 
 
-async def until(condition: Callable[[], Awaitable[Any]], what: str, deadline_s: float = DEADLINE_S) -> Any:
-    """The first true answer of `condition`; fails at the deadline, saying what was answered last."""
-    deadline = time.monotonic() + deadline_s
-    while not (answer := await condition()):
-        assert time.monotonic() < deadline, f"not within {deadline_s:g} s: {what}; last seen: {answer!r}"
-        await asyncio.sleep(POLL_S)
-    return answer
-
-
 class Raw:
     """One member as a client without the SDK sees it."""
 
@@ -72,24 +61,24 @@ class Raw:
         self.manager = manager_admin_service_pb2_grpc.ManagerAdminServiceStub(self.channel)
 
     async def bytes_call(self, path: str, request: bytes) -> bytes:
-        return await self.channel.unary_unary(path)(request, timeout=CALL_S)
+        return await self.channel.unary_unary(path)(request, timeout=OUTER_S)
 
     async def create(self, name: str, **config: Any) -> queue_admin_service_pb2.QueueInfo:
         request = queue_admin_service_pb2.CreateQueueRequest(
             name=name, request_id=new_id(), config=queue_admin_service_pb2.QueueConfig(**config)
         )
-        return (await self.admin.CreateQueue(request, timeout=CALL_S)).queue
+        return (await self.admin.CreateQueue(request, timeout=OUTER_S)).queue
 
     async def send(self, queue: str, *payloads: bytes, **fields: Any) -> queue_service_pb2.EnqueueResponse:
         fields = {"request_id": new_id(), **fields}
         messages = [{"payload": payload} for payload in payloads]
         request = queue_service_pb2.EnqueueRequest(queue=queue, messages=messages, **fields)
-        return await self.queue.Enqueue(request, timeout=CALL_S)
+        return await self.queue.Enqueue(request, timeout=OUTER_S)
 
     async def receive(self, queue: str, count: int = 1, **fields: Any) -> queue_service_pb2.DequeueResponse:
         fields = {"request_id": new_id(), **fields}
         return await self.queue.Dequeue(
-            queue_service_pb2.DequeueRequest(queue=queue, max_messages=count, **fields), timeout=CALL_S
+            queue_service_pb2.DequeueRequest(queue=queue, max_messages=count, **fields), timeout=OUTER_S
         )
 
     async def ack(self, queue: str, got: queue_service_pb2.DequeueResponse, **fields: Any) -> Any:
@@ -97,7 +86,7 @@ class Raw:
         settlement = {"lease_id": got.lease_id, "ranges": ranges, "outcome": queue_service_pb2.OUTCOME_ACK}
         fields = {"request_id": new_id(), **fields}
         request = queue_service_pb2.SettleRequest(queue=queue, settlements=[settlement], **fields)
-        return await self.queue.Settle(request, timeout=CALL_S)
+        return await self.queue.Settle(request, timeout=OUTER_S)
 
     async def take(self, queue: str, count: int = 1) -> list[bytes]:
         """Receives and settles; the payloads."""
@@ -210,7 +199,7 @@ async def http_get(port: int, path: str) -> tuple[int, str]:
     """Status and body."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
-    data = await asyncio.wait_for(reader.read(), CALL_S)
+    data = await asyncio.wait_for(reader.read(), OUTER_S)
     writer.close()
     with suppress(ConnectionError):
         await writer.wait_closed()
@@ -222,7 +211,7 @@ def configured(data_dir: Path, **settings: Any) -> Cluster:
     """A cluster whose configuration is written and none of whose processes runs: tests start them one by one."""
     from tandemq.config import to_toml
 
-    cluster = Cluster(data_dir, **settings)
+    cluster = patient(data_dir, **settings)
     cluster.data_dir.mkdir(parents=True, exist_ok=True)
     for name in cluster.members:
         cluster.config_file(name).write_text(to_toml(cluster.config(name)), encoding="utf-8")

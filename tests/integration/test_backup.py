@@ -28,7 +28,9 @@ from tandemq.embedded import open_manager
 from tandemq.errors import TandemqError
 from tandemq.v1 import manager_admin_service_pb2 as manager_pb
 from tandemq.v1 import pair_service_pb2 as pair_pb
-from tests.integration.support import CALL_S, Raw, gone, member_view, new_id, raw_to, refused, roles, until
+from tests.integration.support import Raw, gone, member_view, new_id, raw_to, refused, roles
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 LARGE = b"x" * 16_384
@@ -76,7 +78,7 @@ async def payloads(member: Raw, queue: str) -> set[bytes]:
 @pytest.mark.requirement("R154")  # a member that lost its disk starts from a named store, with and without its pair
 async def test_a_backup_under_load_restores_into_a_living_pair_and_when_nothing_else_is_left(tmp_path: Path) -> None:
     file = str(tmp_path / "pair.tqb")
-    async with Cluster(tmp_path / "c").running() as cluster, aio.connect(cluster.target) as client:
+    async with patient(tmp_path / "c").running() as cluster, aio.connect(cluster.target) as client:
         await client.create_queue("q")
         master, replica = await roles(cluster)
         acknowledged: set[bytes] = set()
@@ -119,7 +121,7 @@ async def test_a_backup_under_load_restores_into_a_living_pair_and_when_nothing_
             order = pair_pb.ForceFailoverRequest(
                 reason="both disks are gone", confirmed=True, accept_loss_after=view.log_index
             )
-            answer = await left.pair.ForceFailover(order, timeout=CALL_S)
+            answer = await left.pair.ForceFailover(order, timeout=OUTER_S)
             assert answer.done, answer.text
             assert answer.epoch > domain(taken)["epoch"]
             assert before <= await payloads(left, "q")
@@ -146,7 +148,7 @@ async def _waits(cluster: Cluster, name: str) -> Any:
 @pytest.fixture
 async def single(tmp_path: Path) -> AsyncIterator[tuple[Cluster, Raw]]:
     """An unpaired member that holds 16 MB in a queue."""
-    async with Cluster(tmp_path / "c", members=("a",)).running() as cluster, raw_to(cluster.endpoint("a")) as (raw,):
+    async with patient(tmp_path / "c", members=("a",)).running() as cluster, raw_to(cluster.endpoint("a")) as (raw,):
         await raw.create("q")
         for _ in range(10):
             await raw.send("q", *[LARGE] * 100)
@@ -184,7 +186,7 @@ async def test_kill_9_in_the_middle_leaves_a_file_that_is_refused_and_a_source_t
             await take_backup(cluster.endpoint("a"), write)
     assert "not finished" in await failed("backup", "verify", str(partial))
     await cluster.restart("a")
-    assert (await raw.admin.GetQueue(_named("q"), timeout=CALL_S, wait_for_ready=True)).queue.length == 1000
+    assert (await raw.admin.GetQueue(_named("q"), timeout=OUTER_S, wait_for_ready=True)).queue.length == 1000
     taken = await done("backup", "create", str(tmp_path / "whole.tqb"), "--target", cluster.target)
     assert domain(taken, "local")["messages"] == 1000
     assert "FILE_EXISTS" in await failed("backup", "create", str(tmp_path / "whole.tqb"), "--target", cluster.target)
@@ -228,7 +230,7 @@ async def test_kill_9_in_the_middle_of_a_restore_leaves_a_directory_that_no_memb
     child = cluster.children["a"]
     child.arguments += ["--data-dir", str(directory), "--restore-from", file]
     await cluster.restart("a")
-    assert (await raw.admin.GetQueue(_named("q"), timeout=CALL_S, wait_for_ready=True)).queue.length == 1000
+    assert (await raw.admin.GetQueue(_named("q"), timeout=OUTER_S, wait_for_ready=True)).queue.length == 1000
     assert await raw.take("q") == [LARGE]
     await gone(cluster, "a")
     assert "DIRECTORY_NOT_EMPTY" in await failed(*child.arguments[1:])

@@ -27,7 +27,8 @@ from tests.integration.bad_input import (
     to_the_end,
 )
 from tests.integration.module_pair import module_pair
-from tests.integration.support import CALL_S, Raw, new_id, raw_to, refused
+from tests.integration.support import Raw, new_id, raw_to, refused
+from tests.support.until import OUTER_S
 
 pytestmark = pytest.mark.process
 
@@ -71,12 +72,12 @@ async def test_a_request_id_under_other_content_is_refused(pair: Cluster, queue:
                 await member.receive(queue, request_id=request_id)
             with refused("REQUEST_MISMATCH", INVALID, request_id.hex()):
                 await member.admin.DeleteQueue(
-                    admin.DeleteQueueRequest(name=queue, request_id=request_id), timeout=CALL_S
+                    admin.DeleteQueueRequest(name=queue, request_id=request_id), timeout=OUTER_S
                 )
 
 
 async def test_sequences_that_do_not_follow_are_refused(member: Raw, queue: str) -> None:
-    call = member.queue.Produce(timeout=CALL_S)
+    call = member.queue.Produce(timeout=OUTER_S)
     await call.write(service.ProduceRequest(open={"client_id": b"p", "queue": queue}))
     await call.read()
     await call.write(service.ProduceRequest(batch=batch_of(queue, 1, b"1", b"2")))
@@ -102,7 +103,7 @@ async def test_bytes_that_are_no_message_are_refused_by_every_unary_call(member:
         with refused("BAD_REQUEST", INVALID, "the request is not a tandemq.v1."):
             await member.bytes_call(path, GARBAGE)
     with refused("BAD_REQUEST", INVALID, "BrowseRequest"):
-        await member.channel.unary_stream(QUEUE + "Browse")(GARBAGE, timeout=CALL_S).read()
+        await member.channel.unary_stream(QUEUE + "Browse")(GARBAGE, timeout=OUTER_S).read()
 
 
 @pytest.mark.parametrize("stream", ["Produce", "Consume"])
@@ -113,7 +114,7 @@ async def test_bytes_that_are_no_frame_end_the_stream(member: Raw, queue: str, s
         "Produce": service.ProduceRequest(open={"client_id": b"p", "queue": queue}),
         "Consume": service.ConsumeRequest(open=consume_open(queue)),
     }[stream]
-    call = member.channel.stream_stream(QUEUE + stream)(timeout=CALL_S)
+    call = member.channel.stream_stream(QUEUE + stream)(timeout=OUTER_S)
     await call.write(opened.SerializeToString())
     await call.read()
     await call.write(GARBAGE)
@@ -131,7 +132,7 @@ async def test_a_stream_without_its_first_frame_is_refused(member: Raw, queue: s
         with refused("BAD_REQUEST", INVALID, "first frame", "open"):
             await first_answer(stub, wrong)
     for stub in (member.queue.Produce, member.queue.Consume):
-        call = stub(timeout=CALL_S)
+        call = stub(timeout=OUTER_S)
         await call.done_writing()
         with refused("BAD_REQUEST", INVALID, "first frame", "open"):
             await to_the_end(call)
@@ -142,7 +143,7 @@ async def test_a_second_open_is_refused(member: Raw, queue: str) -> None:
         (member.queue.Produce, service.ProduceRequest(open={"client_id": b"p", "queue": queue})),
         (member.queue.Consume, service.ConsumeRequest(open=consume_open(queue))),
     ):
-        call = stub(timeout=CALL_S)
+        call = stub(timeout=OUTER_S)
         await call.write(frame)
         await call.read()
         await call.write(frame)
@@ -193,15 +194,15 @@ async def test_a_request_without_an_epoch_of_its_own_tells_it_beside(pair: Clust
     request = admin.GetQueueRequest(name=queue)
     async with raw_to(pair.endpoint("a"), pair.endpoint("b")) as members:
         for member in members:
-            epoch = (await member.admin.GetQueue(request, timeout=CALL_S)).header.epoch
+            epoch = (await member.admin.GetQueue(request, timeout=OUTER_S)).header.epoch
             for told in (f"main={epoch}", f"main={epoch - 1}", f"other={epoch + 5}"):
-                await member.admin.GetQueue(request, timeout=CALL_S, metadata=((seen.KEY, told),))
+                await member.admin.GetQueue(request, timeout=OUTER_S, metadata=((seen.KEY, told),))
             ahead = ((seen.KEY, f"main={epoch + 5}"),)
             with refused("STALE_EPOCH", grpc.StatusCode.ABORTED, str(epoch + 5)):
-                await member.admin.GetQueue(request, timeout=CALL_S, metadata=ahead)
+                await member.admin.GetQueue(request, timeout=OUTER_S, metadata=ahead)
             with refused("STALE_EPOCH", grpc.StatusCode.ABORTED, str(epoch + 5)):
                 create = admin.CreateQueueRequest(name=queue, request_id=new_id())
-                await member.admin.CreateQueue(create, timeout=CALL_S, metadata=ahead)
+                await member.admin.CreateQueue(create, timeout=OUTER_S, metadata=ahead)
             for wrong in ("main", "main=", "=3", "main=-1", "main=x", f"main={1 << 64}", "main=" + "1" * 5_000):
                 with refused("BAD_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, seen.KEY, "DOMAIN=EPOCH"):
-                    await member.admin.GetQueue(request, timeout=CALL_S, metadata=((seen.KEY, wrong),))
+                    await member.admin.GetQueue(request, timeout=OUTER_S, metadata=((seen.KEY, wrong),))

@@ -26,7 +26,8 @@ from tests.integration.bad_input import (
     served_on,
 )
 from tests.integration.module_pair import module_pair
-from tests.integration.support import CALL_S, Raw, new_id, new_name, refused
+from tests.integration.support import Raw, new_id, new_name, refused
+from tests.support.until import OUTER_S
 
 pytestmark = pytest.mark.process
 
@@ -45,20 +46,20 @@ async def test_an_unknown_queue_is_refused_by_every_call(member: Raw) -> None:
         "Enqueue": lambda: member.send("nowhere", b"x"),
         "Dequeue": lambda: member.receive("nowhere"),
         "Settle": lambda: member.ack("nowhere", service.DequeueResponse(lease_id=1, messages=[{"index": 1}])),
-        "BrowsePage": lambda: member.queue.BrowsePage(service.BrowsePageRequest(queue="nowhere"), timeout=CALL_S),
-        "Browse": lambda: member.queue.Browse(service.BrowseRequest(queue="nowhere"), timeout=CALL_S).read(),
-        "GetQueue": lambda: member.admin.GetQueue(admin.GetQueueRequest(name="nowhere"), timeout=CALL_S),
+        "BrowsePage": lambda: member.queue.BrowsePage(service.BrowsePageRequest(queue="nowhere"), timeout=OUTER_S),
+        "Browse": lambda: member.queue.Browse(service.BrowseRequest(queue="nowhere"), timeout=OUTER_S).read(),
+        "GetQueue": lambda: member.admin.GetQueue(admin.GetQueueRequest(name="nowhere"), timeout=OUTER_S),
         "Update": lambda: member.admin.UpdateQueue(
-            admin.UpdateQueueRequest(name="nowhere", request_id=new_id(), config={"annotation": "x"}), timeout=CALL_S
+            admin.UpdateQueueRequest(name="nowhere", request_id=new_id(), config={"annotation": "x"}), timeout=OUTER_S
         ),
         "Delete": lambda: member.admin.DeleteQueue(
-            admin.DeleteQueueRequest(name="nowhere", request_id=new_id()), timeout=CALL_S
+            admin.DeleteQueueRequest(name="nowhere", request_id=new_id()), timeout=OUTER_S
         ),
         "Purge": lambda: member.admin.PurgeQueue(
-            admin.PurgeQueueRequest(name="nowhere", request_id=new_id()), timeout=CALL_S
+            admin.PurgeQueueRequest(name="nowhere", request_id=new_id()), timeout=OUTER_S
         ),
         "Open": lambda: member.admin.OpenReplicatedQueue(
-            admin.OpenReplicatedQueueRequest(name="nowhere", request_id=new_id()), timeout=CALL_S
+            admin.OpenReplicatedQueueRequest(name="nowhere", request_id=new_id()), timeout=OUTER_S
         ),
         "Consume": lambda: first_answer(member.queue.Consume, service.ConsumeRequest(open=consume_open("nowhere"))),
     }
@@ -68,7 +69,7 @@ async def test_an_unknown_queue_is_refused_by_every_call(member: Raw) -> None:
 
 
 async def test_an_unknown_queue_rejects_a_batch_and_not_the_stream(member: Raw, queue: str) -> None:
-    call = member.queue.Produce(timeout=CALL_S)
+    call = member.queue.Produce(timeout=OUTER_S)
     await call.write(service.ProduceRequest(open={"client_id": b"p", "queue": queue}))
     assert (await call.read()).HasField("opened")
     await call.write(service.ProduceRequest(batch=batch_of("nowhere", 1, b"x")))
@@ -105,11 +106,11 @@ async def test_what_may_not_stand_beside_a_payload(
 ) -> None:
     with refused(reason, INVALID, word):
         request = service.EnqueueRequest(queue=queue, request_id=new_id(), messages=[message])
-        await member.queue.Enqueue(request, timeout=CALL_S)
+        await member.queue.Enqueue(request, timeout=OUTER_S)
     with refused(reason, INVALID, word):
         answer = service.ReplyRequest(queue=queue, request_id=new_id(), lease_id=1, index=1, message=message)
-        await member.queue.Reply(answer, timeout=CALL_S)
-    call = member.queue.Produce(timeout=CALL_S)
+        await member.queue.Reply(answer, timeout=OUTER_S)
+    call = member.queue.Produce(timeout=OUTER_S)
     await call.write(service.ProduceRequest(open={"client_id": b"p", "queue": queue}))
     assert (await call.read()).HasField("opened")
     batch = batch_of(queue, 1, b"x")
@@ -129,20 +130,20 @@ async def test_a_request_that_is_far_too_long_is_refused_unparsed(member: Raw) -
     labels = {str(number): "" for number in range(200_000)}
     with refused("BAD_REQUEST", INVALID, "CreateQueueRequest may have 1048576"):
         request = admin.CreateQueueRequest(name=new_name(), request_id=new_id(), config={"labels": labels})
-        await member.admin.CreateQueue(request, timeout=CALL_S)
+        await member.admin.CreateQueue(request, timeout=OUTER_S)
 
 
 @pytest.mark.parametrize("letter", ["x", "ä"])
 async def test_a_refusal_of_something_long_arrives_with_its_reason(member: Raw, queue: str, letter: str) -> None:
     long = letter * 100_000
     with refused("QUEUE_NOT_FOUND", MISSING, "... ("):
-        await member.admin.GetQueue(admin.GetQueueRequest(name=long), timeout=CALL_S)
+        await member.admin.GetQueue(admin.GetQueueRequest(name=long), timeout=OUTER_S)
     with refused("QUEUE_NOT_FOUND", MISSING, "... ("):
         await member.send(long, b"x")
     mask = {"paths": [long]}
     with refused("BAD_ATTRIBUTE", INVALID, "... ("):
         await member.admin.UpdateQueue(
-            admin.UpdateQueueRequest(name=queue, request_id=new_id(), config={}, update_mask=mask), timeout=CALL_S
+            admin.UpdateQueueRequest(name=queue, request_id=new_id(), config={}, update_mask=mask), timeout=OUTER_S
         )
 
 
@@ -180,15 +181,15 @@ async def test_changing_what_cannot_be_changed_is_refused(member: Raw, queue: st
         return admin.UpdateQueueRequest(name=queue, request_id=new_id(), config={}, update_mask={"paths": [path]})
 
     with refused("READ_ONLY", INVALID, "domain"):
-        await member.admin.UpdateQueue(update("domain"), timeout=CALL_S)
+        await member.admin.UpdateQueue(update("domain"), timeout=OUTER_S)
     with refused("BAD_ATTRIBUTE", INVALID, "colour", "known are"):
-        await member.admin.UpdateQueue(update("colour"), timeout=CALL_S)
+        await member.admin.UpdateQueue(update("colour"), timeout=OUTER_S)
     with refused("BAD_REQUEST", INVALID, "name at least one"):
-        await member.admin.UpdateQueue(admin.UpdateQueueRequest(name=queue, request_id=new_id()), timeout=CALL_S)
+        await member.admin.UpdateQueue(admin.UpdateQueueRequest(name=queue, request_id=new_id()), timeout=OUTER_S)
     with refused("VERSION_MISMATCH", grpc.StatusCode.FAILED_PRECONDITION, "version 1, not 7"):
         request = update("annotation")
         request.expected_version = 7
-        await member.admin.UpdateQueue(request, timeout=CALL_S)
+        await member.admin.UpdateQueue(request, timeout=OUTER_S)
 
 
 # -- sizes -------------------------------------------------------------------------------------------------------------
@@ -207,7 +208,7 @@ async def test_an_oversize_message_refuses_its_entry_only(member: Raw, queue: st
 async def test_an_oversize_batch_is_refused_whole(member: Raw, queue: str) -> None:
     with refused("MESSAGE_TOO_LARGE", INVALID, "limit is 4194304"):
         await member.send(queue, *[b"x" * (1 << 20)] * 5)
-    call = member.queue.Produce(timeout=CALL_S)
+    call = member.queue.Produce(timeout=OUTER_S)
     await call.write(service.ProduceRequest(open={"client_id": b"p", "queue": queue}))
     assert (await call.read()).opened.max_batch_bytes == 4 << 20
     await call.write(service.ProduceRequest(batch=batch_of(queue, 1, *[b"x" * (1 << 20)] * 5)))
@@ -236,8 +237,8 @@ async def test_an_empty_batch_and_one_of_too_many_are_refused(member: Raw, queue
 async def test_an_unknown_priority_or_persistence_is_refused(member: Raw, queue: str) -> None:
     request = service.EnqueueRequest(queue=queue, request_id=new_id(), messages=[{"payload": b"x", "priority": 10}])
     with refused("BAD_ATTRIBUTE", INVALID, "priorities has 10", "highest is 9"):
-        await member.queue.Enqueue(request, timeout=CALL_S)
-    call = member.queue.Produce(timeout=CALL_S)
+        await member.queue.Enqueue(request, timeout=OUTER_S)
+    call = member.queue.Produce(timeout=OUTER_S)
     await call.write(service.ProduceRequest(open={"client_id": b"p", "queue": queue}))
     await call.read()
     for column, value in (("priorities", 10), ("persistence", 99)):
@@ -251,7 +252,7 @@ async def test_an_unknown_priority_or_persistence_is_refused(member: Raw, queue:
 
 
 async def test_columns_that_do_not_fit_the_payloads_are_refused(member: Raw, queue: str) -> None:
-    call = member.queue.Produce(timeout=CALL_S)
+    call = member.queue.Produce(timeout=OUTER_S)
     await call.write(service.ProduceRequest(open={"client_id": b"p", "queue": queue}))
     await call.read()
     batch = batch_of(queue, 1, b"x", b"y", b"z")
@@ -267,7 +268,7 @@ async def test_an_unknown_outcome_refuses_its_settlement(member: Raw, queue: str
     got = await member.receive(queue)
     settlement = {"lease_id": got.lease_id, "ranges": [{"first": 1, "count": 1}], "outcome": value}
     request = service.SettleRequest(queue=queue, request_id=new_id(), settlements=[settlement])
-    [result] = (await member.queue.Settle(request, timeout=CALL_S)).results
+    [result] = (await member.queue.Settle(request, timeout=OUTER_S)).results
     assert to_error(result.error).reason == "BAD_REQUEST"
     assert "outcome must be" in result.error.message
     assert not (await member.ack(queue, got)).results[0].HasField("error"), "still leased, and still to be settled"
@@ -304,7 +305,7 @@ async def test_times_beyond_any_calendar_harm_nobody(member: Raw, queue: str) ->
     with refused("BAD_ATTRIBUTE", INVALID, "ttl"):
         messages = [{"payload": b"x", "ttl": far}]
         request = service.EnqueueRequest(queue=queue, request_id=new_id(), messages=messages)
-        await member.queue.Enqueue(request, timeout=CALL_S)
+        await member.queue.Enqueue(request, timeout=OUTER_S)
     await member.send(queue, b"x")
     assert len((await member.receive(queue, wait=far)).messages) == 1
     nothing = await member.receive(queue, wait={"seconds": -(1 << 60)})
@@ -314,7 +315,7 @@ async def test_times_beyond_any_calendar_harm_nobody(member: Raw, queue: str) ->
 async def test_browsing_beyond_the_end_is_an_empty_page(member: Raw, queue: str) -> None:
     await member.send(queue, b"x")
     request = service.BrowsePageRequest(queue=queue, from_index=(1 << 64) - 1, max_messages=(1 << 32) - 1)
-    page = await member.queue.BrowsePage(request, timeout=CALL_S)
+    page = await member.queue.BrowsePage(request, timeout=OUTER_S)
     assert (list(page.messages), page.next_index) == ([], 0)
 
 
@@ -325,7 +326,7 @@ async def test_a_request_id_of_the_wrong_length_is_refused(member: Raw, queue: s
         lambda: member.send(queue, b"x", request_id=bad),
         lambda: member.receive(queue, request_id=bad),
         lambda: member.ack(queue, service.DequeueResponse(lease_id=1), request_id=bad),
-        lambda: member.admin.DeleteQueue(admin.DeleteQueueRequest(name=queue, request_id=bad), timeout=CALL_S),
+        lambda: member.admin.DeleteQueue(admin.DeleteQueueRequest(name=queue, request_id=bad), timeout=OUTER_S),
     ):
         with refused("BAD_REQUEST", INVALID, "request_id must have 16 bytes"):
             await call()

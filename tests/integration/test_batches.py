@@ -18,7 +18,9 @@ from tandemq.v1 import batch_service_pb2 as pb
 from tandemq.v1 import batch_service_pb2_grpc
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.support import CALL_S, new_name, raw_to, refused, roles, until
+from tests.integration.support import new_name, raw_to, refused, roles
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -46,7 +48,7 @@ async def content(client: aio.Client, queue: str, number: int, **part: Any) -> l
 @pytest.mark.promise
 async def test_a_batch_is_the_same_after_kill_9_of_either_member(tmp_path: Path) -> None:
     """Killed while two batches are out; what is acknowledged does not come again, the rest comes in order."""
-    cluster = Cluster(tmp_path)
+    cluster = patient(tmp_path)
     try:
         await cluster.start()
         await cluster.wait_ready()
@@ -134,7 +136,7 @@ async def test_bad_input_is_refused_by_name(pair: Cluster, client: aio.Client) -
 
         async def lease(**fields: Any) -> Any:
             request = pb.LeaseBatchRequest(**{"queue": queue, "consumer": NAME, "number": 1} | fields)
-            return await stub.LeaseBatch(request, timeout=CALL_S)
+            return await stub.LeaseBatch(request, timeout=OUTER_S)
 
         for words, fields in (
             ("10000 messages", {"max_messages": 10_001}),
@@ -153,10 +155,10 @@ async def test_bad_input_is_refused_by_name(pair: Cluster, client: aio.Client) -
         with refused("REPLY_REQUIRED", grpc.StatusCode.FAILED_PRECONDITION, asked):
             await lease(queue=asked)
         with refused("BATCH_GONE", grpc.StatusCode.FAILED_PRECONDITION, "batch 5"):
-            await stub.AckBatch(pb.AckBatchRequest(queue=queue, consumer=NAME, number=5), timeout=CALL_S)
+            await stub.AckBatch(pb.AckBatchRequest(queue=queue, consumer=NAME, number=5), timeout=OUTER_S)
         with refused("BAD_REQUEST", invalid, "LeaseBatchRequest"):
             await member.bytes_call("/tandemq.v1.BatchService/LeaseBatch", b"\xff\xff")
         first = await lease()
         assert (await lease(max_messages=9)).batch == first.batch
         acked = pb.AckBatchRequest(queue=queue, consumer=NAME, number=1)
-        assert [(await stub.AckBatch(acked, timeout=CALL_S)).duplicate for _ in range(2)] == [False, True]
+        assert [(await stub.AckBatch(acked, timeout=OUTER_S)).duplicate for _ in range(2)] == [False, True]

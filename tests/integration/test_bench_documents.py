@@ -24,7 +24,7 @@ def document(tmp_path: Path, script: str, *arguments: str) -> Document:
     out = tmp_path / "made/document.json"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, str(ROOT / "bench" / script), *arguments, "--out", str(out)]
-    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path, env=environment, timeout=150)
+    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path, env=environment)
     found = read(out.read_text(encoding="utf-8"))
     assert found.ended
     assert found.about["commit"] == found.about["commit_afterwards"]

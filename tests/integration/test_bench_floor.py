@@ -13,6 +13,7 @@ import grpc.aio
 import pytest
 
 from bench.floor.wire import CONSUME, ECHO, NUMBER, PRODUCE
+from tests.support.until import OUTER_S
 
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.process
@@ -27,8 +28,8 @@ async def leave(port: int, path: str, *, in_order: bool) -> None:
         if path == CONSUME:
             producer: Any = channel.stream_stream(PRODUCE)()
             await producer.write(b"x" * 1000)
-            await asyncio.wait_for(producer.read(), 60)
-        assert await asyncio.wait_for(call.read(), 60)
+            await asyncio.wait_for(producer.read(), OUTER_S)
+        assert await asyncio.wait_for(call.read(), OUTER_S)
         for _ in range(SENDS):
             await call.write(NUMBER.pack(1))
         if in_order:
@@ -53,6 +54,6 @@ def test_the_floor_shows_no_stack_when_a_client_goes(tmp_path: Path, in_order: b
             port = int(first.stdout.readline())
             for path in (PRODUCE, ECHO, CONSUME) * 3:
                 asyncio.run(leave(port, path, in_order=in_order))
-            said = first.communicate("", timeout=60)[1]
-        said += second.communicate("", timeout=60)[1]
+            said = first.communicate("", timeout=OUTER_S)[1]
+        said += second.communicate("", timeout=OUTER_S)[1]
     assert said == ""

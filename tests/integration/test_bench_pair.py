@@ -17,6 +17,7 @@ from bench.peers.place import ROOT
 from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.errors import NotFound
+from tests.support.clusters import patient
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -62,7 +63,7 @@ async def steal(cluster: Cluster, queue: str) -> None:
 
 def test_a_figure_is_of_messages_that_are_there(tmp_path: Path) -> None:
     async def work() -> tuple[dict[str, Ended], dict[str, Ended]]:
-        cluster = Cluster(tmp_path / "pair")
+        cluster = patient(tmp_path / "pair")
         async with cluster.running():
             await cluster.wait_ready()
             return (
@@ -86,7 +87,7 @@ def test_a_figure_is_of_messages_that_are_there(tmp_path: Path) -> None:
 
 def test_what_one_member_alone_has_is_no_figure(tmp_path: Path) -> None:
     async def work() -> Ended:
-        cluster = Cluster(tmp_path / "pair")
+        cluster = patient(tmp_path / "pair")
         async with cluster.running():
             (master,) = (await cluster.wait_ready()).masters()
             cluster.kill(next(name for name in cluster.members if name != master))

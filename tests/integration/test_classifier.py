@@ -20,7 +20,9 @@ from tandemq.cli import root
 from tandemq.config import Failover
 from tests.failover.support import COMMANDS, WRONG, is_alive, script
 from tests.integration.matrix import becomes, role
-from tests.integration.support import raw_to, stopped_at_end, until
+from tests.integration.support import raw_to, stopped_at_end
+from tests.support.clusters import quick
+from tests.support.until import OUTER_S, until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -33,7 +35,7 @@ async def pair(folder: Path, text: str, *, witnessed: bool = False, **failover: 
     """Whole, a is the master; both ask a command with this text."""
     settings = {"command": (script(folder, text),), "hand_over_at_stop": False, **LIMITS, **failover}
     async with stopped_at_end(
-        Cluster(folder / "pair", failover=Failover(classifier="command", **settings), witnessed=witnessed)
+        quick(folder / "pair", failover=Failover(classifier="command", **settings), witnessed=witnessed)
     ) as cluster:
         await cluster.start()
         async with raw_to(cluster.endpoint("a")) as [member]:
@@ -69,7 +71,7 @@ async def metrics(cluster: Cluster, name: str) -> list[str]:
 
 
 def _scrape(address: str) -> str:
-    with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{address}/metrics", timeout=OUTER_S) as answer:
         return str(answer.read().decode())
 
 

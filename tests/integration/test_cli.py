@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -18,9 +17,9 @@ import pytest
 
 from chaos.cluster import free_base_port
 from tandemq.cli.context import read
+from tests.support.until import OUTER_S, until_sync
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
-READY_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class Dev:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=30,
+            timeout=OUTER_S,
             check=False,
         )
         assert code in (None, done.returncode), done.stdout + done.stderr
@@ -82,7 +81,7 @@ def dev(tmp_path: Path) -> Iterator[Dev]:
         yield running
     finally:
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=READY_S)
+        process.communicate(timeout=OUTER_S)
 
 
 def test_messages_travel_through_the_command_line(dev: Dev) -> None:
@@ -155,9 +154,7 @@ def test_a_member_that_died_is_reported_and_restarted_when_told_to(dev: Dev) -> 
     assert dev.roles()[master] == ""
 
     dev.run("dev", "--data-dir", str(dev.folder), "restart", master)
-    deadline = time.monotonic() + READY_S
-    while sorted(dev.roles().values()) != ["MASTER", "REPLICA"]:
-        assert time.monotonic() < deadline, dev.roles()
+    until_sync(lambda: sorted(dev.roles().values()) == ["MASTER", "REPLICA"], "whole again")
     assert [row["body"] for row in dev.lines("msg", "receive", "orders", "--count", "2", "--ack")] == [
         "before",
         "after",
@@ -230,9 +227,7 @@ def test_orders_go_to_the_member_that_is_named(dev: Dev) -> None:
     assert dev.roles()["b"] == "MAINTENANCE"
     answer = json.loads(dev.run("pair", "maintenance", "off", "-o", "json"))
     assert (answer["member"], answer["maintenance"]) == ("b", False)
-    deadline = time.monotonic() + READY_S
-    while dev.roles() != {"a": "MASTER", "b": "REPLICA"}:
-        assert time.monotonic() < deadline, dev.roles()
+    until_sync(lambda: dev.roles() == {"a": "MASTER", "b": "REPLICA"}, "b follows again")
 
     dev.run("queue", "create", "orders")
     dev.run("msg", "send", "orders", "compared")
@@ -247,7 +242,5 @@ def test_nothing_outlives_a_supervisor_that_is_killed(dev: Dev) -> None:
     pids = read(dev.folder / "context.toml")["pids"]
     dev.process.kill()
     dev.process.wait()
-    deadline = time.monotonic() + READY_S
-    while any(Path(f"/proc/{pid}").exists() for pid in pids.values()):
-        assert time.monotonic() < deadline, pids
+    until_sync(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids.values()), f"the ends of {pids}")
     assert "UNREACHABLE" in dev.run("pair", "status", code=3)

@@ -12,7 +12,9 @@ import pytest
 
 from chaos.cluster import Cluster
 from tandemq.config import Failover
-from tests.integration.support import gone, master_of, member_view, new_name, raw_to, stopped_at_end, until
+from tests.integration.support import gone, master_of, member_view, new_name, raw_to, stopped_at_end
+from tests.support.clusters import quick
+from tests.support.until import until
 
 pytestmark = pytest.mark.process
 
@@ -57,7 +59,7 @@ def journal(cluster: Cluster, name: str) -> list[dict[str, object]]:
 @pytest.mark.requirement("R127", "R130")
 async def test_a_pair_without_a_third_voice_forms_and_a_command_makes_the_replica_master(tmp_path: Path) -> None:
     failover = Failover(classifier="command", command=command(tmp_path, BY_ROLE), accept_unproven=True, **QUICK)
-    cluster = Cluster(tmp_path / "pair", witnessed=False, failover=failover)
+    cluster = quick(tmp_path / "pair", witnessed=False, failover=failover)
     async with stopped_at_end(cluster), started(cluster), raw_to(cluster.endpoint("b")) as (b,):
         queue = new_name()
         await b.create(queue)
@@ -78,7 +80,7 @@ async def test_a_pair_without_a_third_voice_forms_and_a_command_makes_the_replic
 
 
 async def test_without_anybody_to_ask_the_survivor_waits_and_says_what_to_do(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path / "pair", witnessed=False)
+    cluster = quick(tmp_path / "pair", witnessed=False)
     async with stopped_at_end(cluster), started(cluster):
         cluster.kill("a")
         await gone(cluster, "a")
@@ -97,7 +99,7 @@ async def test_without_anybody_to_ask_the_survivor_waits_and_says_what_to_do(tmp
 async def test_what_is_no_fitting_answer_never_promotes(tmp_path: Path, text: str) -> None:
     """Exit 0 above all: a script that does nothing must not make a second master."""
     failover = Failover(classifier="command", command=command(tmp_path, text), accept_unproven=True, **QUICK)
-    cluster = Cluster(tmp_path / "pair", witnessed=False, failover=failover)
+    cluster = quick(tmp_path / "pair", witnessed=False, failover=failover)
     async with stopped_at_end(cluster), started(cluster):
         cluster.kill("a")
         await gone(cluster, "a")
@@ -113,7 +115,7 @@ async def test_what_is_no_fitting_answer_never_promotes(tmp_path: Path, text: st
 async def test_two_wrong_verdicts_end_in_diverged_never_in_silence(tmp_path: Path) -> None:
     """Class C: nothing prevents it, everything shows it (pair-protocol.md 4.4, invariant 2)."""
     failover = Failover(classifier="command", command=command(tmp_path, BY_ROLE), accept_unproven=True, **QUICK)
-    cluster = Cluster(tmp_path / "pair", witnessed=False, failover=failover, relayed=True)
+    cluster = quick(tmp_path / "pair", witnessed=False, failover=failover, relayed=True)
     async with stopped_at_end(cluster), started(cluster), raw_to(*cluster.endpoints) as (a, b):
         queue = new_name()
         await a.create(queue)
@@ -138,7 +140,7 @@ async def test_a_failed_instance_ends_and_the_other_takes_over(tmp_path: Path) -
     """R129, R131: it stops serving; a restart begins with looking for the peer and a state transfer."""
     isolated = 'if grep -q \'"role": *"MASTER\'; then exit 22; else exit 21; fi'
     failover = Failover(classifier="command", command=command(tmp_path, isolated), accept_unproven=True, **QUICK)
-    cluster = Cluster(tmp_path / "pair", witnessed=False, failover=failover, relayed=True)
+    cluster = quick(tmp_path / "pair", witnessed=False, failover=failover, relayed=True)
     async with stopped_at_end(cluster), started(cluster), raw_to(cluster.endpoint("b")) as (b,):
         queue = new_name()
         await b.create(queue)
@@ -161,7 +163,7 @@ async def test_a_member_that_is_the_failed_instance_again_and_again_stays_out(tm
     """4.3: three times in ten minutes, then an operator has to look."""
     text = 'if grep -q \'"member": *"a"\'; then exit 22; else exit 23; fi'
     failover = Failover(classifier="command", command=command(tmp_path, text), **QUICK)
-    cluster = Cluster(tmp_path / "pair", witnessed=False, failover=failover, relayed=True)
+    cluster = quick(tmp_path / "pair", witnessed=False, failover=failover, relayed=True)
     async with stopped_at_end(cluster), started(cluster):
         cluster.network.cut("a", "b")
 

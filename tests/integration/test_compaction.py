@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.cli.view import PairView
 from tests.integration.support import gone
+from tests.support.clusters import patient
 
 pytestmark = pytest.mark.process
 MEAN = (b"[/x]", b"[link=http://stranger]x[/link]", b"\x1b]0;title\x07\x1b[2J", "\u202e\x9b31m".encode())
@@ -34,7 +34,7 @@ async def command(*words: str) -> tuple[int, str, str]:
 
 
 async def test_a_replica_is_compacted_and_catches_up(tmp_path: Path) -> None:
-    async with Cluster(tmp_path).running() as cluster, aio.connect(cluster.target) as client:
+    async with patient(tmp_path).running() as cluster, aio.connect(cluster.target) as client:
         await client.create_queue("q")
         async with client.producer("q") as producer:
             await producer.send_many([b"x" * 10_000] * 500)

@@ -17,7 +17,9 @@ from tandemq.v1 import common_pb2
 from tandemq.v1 import pair_service_pb2 as pair_service
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
-from tests.integration.support import CALL_S, Raw, gone, new_id, new_name, raw_to, refused, stopped_at_end, until
+from tests.integration.support import Raw, gone, new_id, new_name, raw_to, refused, stopped_at_end
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 shared = pytest.mark.asyncio(loop_scope="module")
@@ -29,7 +31,7 @@ STATE, EXISTS = grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.ALREADY_EXI
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def members(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[list[Raw]]:
-    async with stopped_at_end(Cluster(tmp_path_factory.mktemp("pair"))) as cluster:
+    async with stopped_at_end(patient(tmp_path_factory.mktemp("pair"))) as cluster:
         await cluster.start()
         async with raw_to(*cluster.endpoints) as raws:
             yield raws
@@ -38,7 +40,7 @@ async def members(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[lis
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[Cluster]:
     """Of its own, for who takes its master away."""
-    async with stopped_at_end(Cluster(tmp_path)) as cluster:
+    async with stopped_at_end(patient(tmp_path)) as cluster:
         await cluster.start()
         yield cluster
 
@@ -51,13 +53,13 @@ async def made(member: Raw, kind: str, **config: Any) -> str:
 
 async def check(member: Raw, queue: str, *handles: bytes) -> list[service.CompletionStatus]:
     request = service.CheckCompletionRequest(queue=queue, handles=handles)
-    return list((await member.queue.CheckCompletion(request, timeout=CALL_S)).statuses)
+    return list((await member.queue.CheckCompletion(request, timeout=OUTER_S)).statuses)
 
 
 async def wait(member: Raw, queue: str, *handles: bytes, seconds: float = 5.0) -> list[service.CompletionStatus]:
     request = service.WaitCompletionRequest(queue=queue, handles=handles)
     request.wait.FromMilliseconds(int(seconds * 1000))
-    return list((await member.queue.WaitCompletion(request, timeout=CALL_S)).statuses)
+    return list((await member.queue.WaitCompletion(request, timeout=OUTER_S)).statuses)
 
 
 async def reply(member: Raw, queue: str, got: service.DequeueResponse, body: bytes, **more: Any) -> Any:
@@ -66,7 +68,7 @@ async def reply(member: Raw, queue: str, got: service.DequeueResponse, body: byt
     request = service.ReplyRequest(
         queue=queue, lease_id=got.lease_id, index=message.index, message={"payload": body}, **more
     )
-    return await member.queue.Reply(request, timeout=CALL_S)
+    return await member.queue.Reply(request, timeout=OUTER_S)
 
 
 @pytest.mark.requirement("R015", "R024")
@@ -82,14 +84,14 @@ async def test_one_way_is_answered_before_it_is_ordered(members: list[Raw]) -> N
         await member.send(queue, b"too many")  # accepted; its sender does not hear that it found no room
 
         async def told(member: Raw = member, queue: str = queue) -> bool:
-            page = await member.pair.ListEvents(pair_service.ListEventsRequest(), timeout=CALL_S)
+            page = await member.pair.ListEvents(pair_service.ListEventsRequest(), timeout=OUTER_S)
             return any(event.facts.get("queue") == queue and "QUEUE_FULL" in event.text for event in page.events)
 
         await until(told, "an event of what was refused later")
         assert await member.take(queue, 2) == [b"first"]
         with refused("QUEUE_NOT_FOUND", grpc.StatusCode.NOT_FOUND):
             await member.send("nowhere", b"x")
-        await member.admin.UpdateQueue(_disabled(queue), timeout=CALL_S)
+        await member.admin.UpdateQueue(_disabled(queue), timeout=OUTER_S)
     with refused("ENQUEUE_DISABLED", STATE):
         await members[0].send(queue, b"x")  # the master knows at once
 
@@ -210,7 +212,7 @@ async def test_a_watch_tells_of_each_message_once_in_the_order_of_the_ends(membe
     sent = await a.send(queue, b"1", b"2", b"3")
     asked = await a.send(other, b"question")
     handles = [result.handle for result in sent.results]
-    calls = [member.queue.WatchCompletions(timeout=CALL_S) for member in members]
+    calls = [member.queue.WatchCompletions(timeout=OUTER_S) for member in members]
     for call in calls:
         await call.write(service.WatchCompletionsRequest(queue=queue, handles=handles))
         await call.write(service.WatchCompletionsRequest(queue=other, handles=[asked.results[0].handle]))
@@ -234,7 +236,7 @@ async def test_a_consumer_answers_over_its_stream(members: list[Raw]) -> None:
     a, b = members
     queue = await made(a, "TWO_WAY")
     (sent,) = (await a.send(queue, b"question")).results
-    call = b.queue.Consume(timeout=CALL_S)
+    call = b.queue.Consume(timeout=OUTER_S)
     await call.write(service.ConsumeRequest(open={"queue": queue, "client_id": b"c"}))
     await call.write(service.ConsumeRequest(credit={"messages": 10, "bytes": 1 << 20}))
     deliveries: Any = None
@@ -284,13 +286,13 @@ async def test_an_answer_also_goes_to_the_queue_that_its_request_named(members: 
     queue, answers = await made(a, "TWO_WAY"), await made(a, "ONE_WAY_QUEUED_ACK")
     messages = [{"payload": b"request", "reply_to": answers, "correlation_id": "mine"}, {"payload": b"plain"}]
     sent = await a.queue.Enqueue(
-        service.EnqueueRequest(queue=queue, request_id=new_id(), messages=messages), timeout=CALL_S
+        service.EnqueueRequest(queue=queue, request_id=new_id(), messages=messages), timeout=OUTER_S
     )
     got = await b.receive(queue, 1)
     bad = service.ReplyRequest(queue=queue, request_id=new_id(), lease_id=got.lease_id, index=got.messages[0].index)
     bad.message.ttl.seconds = 1 << 62
     with refused("BAD_ATTRIBUTE", grpc.StatusCode.INVALID_ARGUMENT, "ten years"):
-        await b.queue.Reply(bad, timeout=CALL_S)
+        await b.queue.Reply(bad, timeout=OUTER_S)
     assert [(await reply(b, queue, got, b"answer")).duplicate for _ in range(2)] == [False, True]
     found = (await a.receive(answers, 9, wait={"seconds": 5})).messages
     assert [(each.message.payload, each.message.correlation_id) for each in found] == [(b"answer", "mine")]
@@ -298,4 +300,4 @@ async def test_an_answer_also_goes_to_the_queue_that_its_request_named(members: 
     with refused("BAD_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, "would be a request again"):
         again = [{"payload": b"round and round", "reply_to": queue}]
         request = service.EnqueueRequest(queue=queue, request_id=new_id(), messages=again)
-        await b.queue.Enqueue(request, timeout=CALL_S)
+        await b.queue.Enqueue(request, timeout=OUTER_S)

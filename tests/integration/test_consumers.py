@@ -15,14 +15,16 @@ from chaos.cluster import Cluster
 from tandemq.errors import to_error
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
-from tests.integration.support import CALL_S, Raw, new_id, new_name, raw_to, refused, still_serves
+from tests.integration.support import Raw, new_id, new_name, raw_to, refused, still_serves
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S
 
 pytestmark = pytest.mark.process
 
 
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[Cluster]:
-    async with Cluster(tmp_path).running() as cluster:
+    async with patient(tmp_path).running() as cluster:
         yield cluster
         await still_serves(cluster)
 
@@ -59,7 +61,7 @@ async def test_a_consumer_learns_that_receiving_was_disabled(member: Raw, queue:
     update = admin.UpdateQueueRequest(
         name=queue, request_id=new_id(), config={"dequeue_enabled": False}, update_mask={"paths": ["dequeue_enabled"]}
     )
-    await member.admin.UpdateQueue(update, timeout=CALL_S)
+    await member.admin.UpdateQueue(update, timeout=OUTER_S)
     with refused("DEQUEUE_DISABLED", grpc.StatusCode.FAILED_PRECONDITION, queue):
         await member.receive(queue)
     await member.send(queue, b"x")
@@ -72,7 +74,7 @@ async def test_a_consumer_learns_that_receiving_was_disabled(member: Raw, queue:
 async def test_a_consumer_learns_that_its_queue_was_deleted(member: Raw, queue: str) -> None:
     """Its stream stayed open and silent for good, also when the queue was created again and got messages."""
     call = await _consuming(member, queue)
-    await member.admin.DeleteQueue(admin.DeleteQueueRequest(name=queue, request_id=new_id()), timeout=CALL_S)
+    await member.admin.DeleteQueue(admin.DeleteQueueRequest(name=queue, request_id=new_id()), timeout=OUTER_S)
     await member.create(queue)
     await member.send(queue, b"x")
     while not (frame := await call.read()).HasField("goaway"):
@@ -84,7 +86,7 @@ async def test_a_consumer_learns_that_its_queue_was_deleted(member: Raw, queue: 
 
 
 async def _consuming(member: Raw, queue: str) -> Any:
-    call = member.queue.Consume(timeout=CALL_S)
+    call = member.queue.Consume(timeout=OUTER_S)
     await call.write(service.ConsumeRequest(open={"queue": queue, "client_id": b"c"}))
     assert (await call.read()).HasField("opened")
     await call.write(service.ConsumeRequest(credit={"messages": 10, "bytes": 1 << 20}))

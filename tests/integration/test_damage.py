@@ -15,9 +15,10 @@ from replica.node.members import MAIN
 from tandemq import aio
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.queue_service_pb2 import SETTLE_MODE_IMMEDIATE, SETTLE_MODE_LEASE, BrowsePageRequest
-from tests.integration.support import Raw, raw_to, until
+from tests.integration.support import Raw, raw_to
 from tests.integration.test_handoff import hand_over
 from tests.integration.test_verify import flip, kill, pair_with, refusal, whole
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -96,7 +97,7 @@ async def test_it_is_not_delivered_but_by_the_other_member(
             return await left(client) == len(hurt)
 
         await until(rest, "what is damaged stays in the queue")
-        assert await refusal(b.queue.BrowsePage(BrowsePageRequest(queue="q"), timeout=5)) == "CORRUPT_STORE"
+        assert await refusal(b.queue.BrowsePage(BrowsePageRequest(queue="q"), timeout=OUTER_S)) == "CORRUPT_STORE"
 
         async def said() -> bool:
             events = (await b.pair.ListEvents(pb.ListEventsRequest())).events

@@ -17,14 +17,14 @@ from typing import Any
 
 import pytest
 
-from chaos.cluster import Cluster
 from storage.disk import open_disk
 from tandemq import aio
 from tandemq.config import Failover
 from tests.integration.support import is_alone, new_name, raw_to
+from tests.support.clusters import quick
+from tests.support.until import OUTER_S
 
 pytestmark = pytest.mark.process
-RUN_S = 60.0
 TOKEN, PAYLOAD, PROPERTY = "tok-8f3a91", b"payload-of-nobody-else", "property-of-nobody-else"
 COMMAND = ("/usr/bin/decide", "--target", "q1.example", "--token", TOKEN)
 
@@ -41,7 +41,7 @@ class Doctor:
     def __call__(self, *arguments: str, code: int = 0) -> str:
         command = [sys.executable, "-m", "tandemq", "doctor", "--timeout", "1s", *arguments]
         done = subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=RUN_S, check=False, cwd=self.home
+            command, env=self.environment, capture_output=True, text=True, timeout=OUTER_S, check=False, cwd=self.home
         )
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
@@ -70,7 +70,7 @@ def parts_of(path: Path) -> dict[str, str]:
 
 
 async def test_a_pair_that_is_well_and_one_that_lost_a_member(tmp_path: Path, doctor: Doctor) -> None:
-    cluster = Cluster(tmp_path / "pair", failover=Failover(command=COMMAND))
+    cluster = quick(tmp_path / "pair", failover=Failover(command=COMMAND))
     configs = [f"--config={cluster.config_file(name)}" for name in cluster.members]
     logs = [f"--log={cluster.children[name].log}" for name in cluster.members]
     async with cluster.running():

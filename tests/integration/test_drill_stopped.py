@@ -13,15 +13,16 @@ from collections.abc import Iterator
 import pytest
 
 from chaos.cluster import free_base_port
-from tests.integration.home import FREEZE, RUN_S, STOP_S, Home, facts
+from tests.integration.home import FREEZE, Home, facts
 from tests.support.toxiproxy import toxiproxy_program
+from tests.support.until import until_sync
 
 pytestmark = pytest.mark.process
 KILL = FREEZE.replace("freeze", "kill")
 LONG_FROZEN_S = 12.0  # after that a master that goes on learns from the register that it is none, and may end itself
 
 
-def until(process: subprocess.Popen[str], pattern: str) -> None:
+def heard(process: subprocess.Popen[str], pattern: str) -> None:
     """Reads what it says up to a line like this; the test's time is the bound."""
     assert process.stdout is not None
     said = []
@@ -39,16 +40,11 @@ def states(home: Home) -> dict[str, str]:
 
 def wait_for_state(home: Home, state: str) -> str:
     """Who has it."""
-    deadline = time.monotonic() + STOP_S
-    while True:
-        found = [name for name, each in states(home).items() if each == state]
-        if found:
-            return found[0]
-        assert time.monotonic() < deadline, f"nobody is {state}"
+    return until_sync(lambda: [name for name, each in states(home).items() if each == state], f"somebody is {state}")[0]
 
 
 def ended(process: subprocess.Popen[str], code: int) -> str:
-    said, _ = process.communicate(timeout=RUN_S)
+    said, _ = process.communicate()
     assert process.returncode == code, said
     assert "Traceback" not in said
     return " ".join(said.split())
@@ -59,16 +55,16 @@ def test_a_drill_waits_for_dev_and_two_signals_do_not_end_its_healing(home: Home
     base = free_base_port()
     dev = home.start("dev", "--data-dir", str(home.folder / "pair"), "--base-port", str(base), "--quiet")
     try:
-        until(dev, "starting a, b and witness")
+        heard(dev, "starting a, b and witness")
         dev.send_signal(signal.SIGSTOP)  # so long that the drill meets it while it starts
         drill = home.start("drill", "run", home.drill(FREEZE), "--report-dir", "report")
-        until(drill, "`tandemq dev` is starting in .*: waiting")
+        heard(drill, "`tandemq dev` is starting in .*: waiting")
         dev.send_signal(signal.SIGCONT)
-        until(drill, "round 1 of 1")
+        heard(drill, "round 1 of 1")
         assert wait_for_state(home, "stopped") in ("a", "b")
         assert "another drill plays" in home.run("drill", "run", "kill-master", code=2)
         drill.send_signal(signal.SIGTERM)
-        until(drill, "stopped by SIGTERM")
+        heard(drill, "stopped by SIGTERM")
         drill.send_signal(signal.SIGINT)
         said = ended(drill, 2)
         assert "SIGINT: it is still healing" in said
@@ -91,7 +87,7 @@ def test_a_drill_waits_for_dev_and_two_signals_do_not_end_its_healing(home: Home
     finally:
         dev.send_signal(signal.SIGCONT)
         dev.send_signal(signal.SIGINT)
-        dev.communicate(timeout=STOP_S)
+        dev.communicate()
 
 
 def test_reports_that_say_nothing_of_each_other_have_an_exit_code(home: Home) -> None:
@@ -119,10 +115,10 @@ def test_what_a_killed_drill_has_left_is_healed_by_the_next(home: Home) -> None:
     with home.dev("--chaos"):
         text = FREEZE + '[[method]]\nfault = "slow"\ndelay_ms = 20\nfor_s = 600\n'
         drill = home.start("drill", "run", home.drill(text), "--report-dir", "report")
-        until(drill, "round 1 of 1")
+        heard(drill, "round 1 of 1")
         frozen = wait_for_state(home, "stopped")
         drill.kill()
-        drill.communicate(timeout=STOP_S)
+        drill.communicate()
         since = time.monotonic()
         while time.monotonic() < since + LONG_FROZEN_S:
             assert states(home)[frozen] == "stopped"
@@ -167,13 +163,13 @@ def test_a_stopped_drill_says_what_is_not_healed(home: Home, target: list[str], 
     """By itself after a while, or at once by the third signal."""
     text = KILL + f"\n[rollback]\nwithin_s = {600 if more else 4}\n"
     drill = home.start("drill", "run", home.drill(text), *target)
-    until(drill, "round 1 of 1")
+    heard(drill, "round 1 of 1")
     wait_for_state(home, "signal 9")
     drill.send_signal(signal.SIGTERM)
-    until(drill, "stopped by SIGTERM")
+    heard(drill, "stopped by SIGTERM")
     for pattern in ("SIGINT: it is still healing", "SIGINT: the healing is given up")[:more]:
         drill.send_signal(signal.SIGINT)
-        until(drill, pattern)
+        heard(drill, pattern)
     said = ended(drill, 3)
     assert "NOT_HEALED cause: stopped by SIGTERM; NOT HEALED: " in said
     assert words in said

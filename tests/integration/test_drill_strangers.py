@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
-from chaos.cluster import TOXIPROXY_OFFSET, Cluster
-from tests.integration.home import RUN_S, Home
+from chaos.cluster import TOXIPROXY_OFFSET
+from tests.integration.home import Home
+from tests.support.clusters import patient
 from tests.support.toxiproxy import toxiproxy_program
 
 pytestmark = pytest.mark.process
@@ -66,13 +67,13 @@ def test_an_http_server_a_silent_one_and_nobody(home: Home) -> None:
 
 @pytest.mark.long
 async def test_a_witness_and_a_manager_without_a_peer_are_no_pair(home: Home) -> None:
-    cluster = Cluster(home.folder / "pair")
+    cluster = patient(home.folder / "pair")
     async with cluster.running():
         said = refuses(home, "kill-master", "--target", cluster.witness_endpoint)
         assert "a gRPC server answers there, but it is no member of a pair" in said
         assert (await cluster.status()).whole()
         assert all(child.running for child in cluster.children.values())
-    solo = Cluster(home.folder / "solo", members=("solo",))
+    solo = patient(home.folder / "solo", members=("solo",))
     async with solo.running():
         said = refuses(home, "kill-master", "--target", solo.endpoint("solo"))
         assert f"a drill needs a pair; at {solo.endpoint('solo')} there is solo" in said
@@ -83,8 +84,8 @@ async def test_a_witness_and_a_manager_without_a_peer_are_no_pair(home: Home) ->
 async def test_members_of_two_pairs_are_no_pair(home: Home) -> None:
     """One is master and the other a replica in sync: together they look whole, and a fault of one would hurt another's
     pair."""
-    ours = Cluster(home.folder / "ours")
-    async with ours.running(), (theirs := Cluster(home.folder / "theirs")).running():
+    ours = patient(home.folder / "ours")
+    async with ours.running(), (theirs := patient(home.folder / "theirs")).running():
         hooks = home.folder / "hooks.toml"
         hooks.write_text('kill = ["true"]\nstart = ["true"]\n')
         target = f"{ours.endpoint('a')},{theirs.endpoint('b')}"
@@ -132,7 +133,7 @@ def test_the_toxiproxy_of_dev_dies_in_the_middle(home: Home) -> None:
         assert process.stdout is not None
         assert any(re.search("round 1", line) for line in process.stdout)
         os.kill(toxiproxy_at(base + TOXIPROXY_OFFSET), signal.SIGKILL)
-        said, _ = process.communicate(timeout=RUN_S)
+        said, _ = process.communicate()
         assert process.returncode == 3, said
         assert "Traceback" not in said
         assert re.search("it went wrong, all is healed now: SERVER_GONE: Toxiproxy at 127.0.0.1:[0-9]+ does", said)

@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from tests.integration.home import FREEZE, RUN_S, STOP_S, Home
+from tests.integration.home import FREEZE, Home
 
 pytestmark = pytest.mark.process
 ITS_TERMINAL = """
@@ -46,7 +46,7 @@ def test_nobody_reads_what_a_drill_says_and_its_report_has_no_place(home: Home) 
         assert any(re.search("round 1 of 1", line) for line in drill.stdout)
         drill.stdout.close()
         drill.send_signal(signal.SIGINT)
-        assert drill.wait(timeout=STOP_S) == 2
+        assert drill.wait() == 2
         assert everybody_runs(home)
         assert home.queues() == []
     assert [each.name for each in report.iterdir()] == ["journal.jsonl"]
@@ -72,6 +72,6 @@ def test_a_terminal_that_is_closed_ends_a_drill_in_order(home: Home) -> None:
             shown += os.read(ours, 4096)
         with contextlib.suppress(OSError):
             os.close(ours)  # as the end of a connection of ssh does
-        assert drill.wait(timeout=RUN_S) == 2
+        assert drill.wait() == 2
         assert everybody_runs(home)
         assert home.queues() == []

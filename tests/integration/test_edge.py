@@ -7,22 +7,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
 import grpc
 import pytest
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 
-from chaos.crowd.floods import FLOODS, HELLO, flood, flood_on
+from chaos.crowd.floods import FLOODS, HELLO, Ending, flood, flood_on
 from chaos.crowd.wire import PREFACE, Kind, RawConnection, call, frame
 from failover import wire
 from replica.listen import ports
 from tandemq.edge.guard import FloodGuard
 from tandemq.edge.options import HANDSHAKE_MS, STREAMS_MAX, bounded
+from tests.support.until import OUTER_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.wide]
-BOUND_S = 60.0
 WATCH = b"/grpc.health.v1.Health/Watch"
 REFUSED_STREAM = 7
 SERVERS = {"member": ports.SERVER_OPTIONS, "witness": wire.SERVER_OPTIONS}
@@ -56,7 +56,7 @@ async def serving(of: str, connections_max: int = 100) -> AsyncIterator[Served]:
 async def check_answers(port: int) -> None:
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         stub = health_pb2_grpc.HealthStub(channel)
-        await stub.Check(health_pb2.HealthCheckRequest(), timeout=BOUND_S, wait_for_ready=True)
+        await stub.Check(health_pb2.HealthCheckRequest(), timeout=OUTER_S, wait_for_ready=True)
 
 
 @pytest.mark.parametrize("of", SERVERS)
@@ -68,9 +68,17 @@ async def test_whoever_says_nothing_more_is_closed(of: str) -> None:
         with contextlib.ExitStack() as close:
             for each in silent:
                 close.enter_context(each)
-            ended = await asyncio.gather(*(asyncio.to_thread(each.read_until_ended, BOUND_S) for each in silent))
+            ended = await asyncio.gather(*(asyncio.to_thread(each.read_until_ended, OUTER_S) for each in silent))
         assert ended == [True] * len(begun), HANDSHAKE_MS
         await check_answers(served.port)
+
+
+async def while_answering(honest: RawConnection, does: Callable[..., Ending], *arguments: object) -> Ending:
+    """A flood may last, and whoever answers no ping of the server is ended as silent."""
+    flooding = asyncio.ensure_future(asyncio.to_thread(does, *arguments))
+    while not flooding.done():
+        await asyncio.to_thread(honest.read, 0.2)
+    return await flooding
 
 
 @pytest.mark.parametrize("of", SERVERS)
@@ -78,8 +86,8 @@ async def test_whoever_says_nothing_more_is_closed(of: str) -> None:
 async def test_a_flood_ends_its_connection_and_nobody_elses(of: str, name: str) -> None:
     async with serving(of) as served:
         with RawConnection(served.address, hello=HELLO + frame(Kind.HEADERS, 4, 1, call(WATCH))) as honest:
-            await asyncio.to_thread(honest.read, BOUND_S)  # the server's SETTINGS, and acknowledges them
-            ending = await asyncio.to_thread(flood, served.address, name, BOUND_S)
+            await asyncio.to_thread(honest.read, OUTER_S)  # the server's SETTINGS, and acknowledges them
+            ending = await while_answering(honest, flood, served.address, name, OUTER_S)
             assert ending.ended, ending
             honest.read()
             assert not honest.ended
@@ -93,11 +101,11 @@ async def test_a_quiet_twin_hides_no_flood(twin: str, floods: str) -> None:
     async with serving("member") as served:
         second = ("127.0.0.1", served.other_port) if twin == "at another port" else ("127.0.0.2", served.port)
         with RawConnection(served.address, hello=HELLO) as one:
-            await asyncio.to_thread(one.read, BOUND_S)  # the server has taken it
+            await asyncio.to_thread(one.read, OUTER_S)  # the server has taken it
             with RawConnection(second, hello=HELLO, port=one.socket.getsockname()[1]) as other:
-                await asyncio.to_thread(other.read, BOUND_S)
+                await asyncio.to_thread(other.read, OUTER_S)
                 flooding, quiet = (one, other) if floods == "the first" else (other, one)
-                ending = await asyncio.to_thread(flood_on, flooding, "settings", BOUND_S)
+                ending = await while_answering(quiet, flood_on, flooding, "settings", OUTER_S)
                 assert ending.ended, ending
                 quiet.read()
                 assert not quiet.ended
@@ -109,10 +117,10 @@ async def test_connections_beyond_the_bound_are_closed_at_once() -> None:
         with contextlib.ExitStack() as close:
             inside = [close.enter_context(RawConnection(served.address, hello=HELLO)) for _ in range(10)]
             for each in inside:
-                await asyncio.to_thread(each.read, BOUND_S)
+                await asyncio.to_thread(each.read, OUTER_S)
                 assert each.settings == 1
             beyond = close.enter_context(RawConnection(served.address, polite=False))
-            assert await asyncio.to_thread(beyond.read_until_ended, BOUND_S)
+            assert await asyncio.to_thread(beyond.read_until_ended, OUTER_S)
             assert beyond.settings == 0
             inside[0].socket.shutdown(socket.SHUT_RDWR)
             await check_answers(served.port)
@@ -122,10 +130,10 @@ async def test_a_connection_has_a_bound_on_streams() -> None:
     begins = b"".join(frame(Kind.HEADERS, 4, 2 * number + 1, call(WATCH)) for number in range(STREAMS_MAX + 5))
     async with serving("member") as served:
         with RawConnection(served.address, hello=HELLO) as connection:
-            await asyncio.to_thread(connection.read, BOUND_S)
+            await asyncio.to_thread(connection.read, OUTER_S)
             assert connection.settings == 1, "and said that it knows them: until then the server names another reason"
             await asyncio.to_thread(connection.send, begins)
-            async with asyncio.timeout(BOUND_S):
+            async with asyncio.timeout(OUTER_S):
                 while sum(connection.resets.values()) < 5:
                     await asyncio.to_thread(connection.read, 1.0)
             assert connection.resets == {REFUSED_STREAM: 5}
@@ -140,8 +148,9 @@ async def test_pings_of_a_keepalive_are_no_flood() -> None:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{served.port}", options=options) as channel:
             await channel.channel_ready()
             state = channel.get_state()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(channel.wait_for_state_change(state), 12)
+            changed = asyncio.ensure_future(channel.wait_for_state_change(state))
+            await asyncio.wait([changed], timeout=12)  # for as long as this nothing may come
+            changed.cancel()
             assert channel.get_state() is grpc.ChannelConnectivity.READY
 
 
@@ -152,7 +161,7 @@ async def test_a_busy_client_is_no_flood() -> None:
         stub = health_pb2_grpc.HealthStub(channel)
         for _ in range(40):
             await served.guard.look(0.001)  # everything is suspect
-            calls = [stub.Check(request, timeout=BOUND_S) for _ in range(10)]
+            calls = [stub.Check(request, timeout=OUTER_S) for _ in range(10)]
             answers = await asyncio.gather(*calls, return_exceptions=True)
             assert {isinstance(each, grpc.aio.AioRpcError) and each.code() for each in answers} == {
                 grpc.StatusCode.NOT_FOUND

@@ -17,8 +17,10 @@ from replica.peer.identity.incarnation import register_name
 from tandemq.cli.view import PairView
 from tandemq.v1.pair_service_pb2 import ListEventsRequest
 from tests.integration.matrix import becomes, role, status
-from tests.integration.support import CALL_S, raw_to, stopped_at_end, until
+from tests.integration.support import raw_to, stopped_at_end
+from tests.support.clusters import quick
 from tests.support.etcd import EtcdServer, free_ports
+from tests.support.until import OUTER_S, until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -51,7 +53,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     register = EtcdAuthority([etcd.endpoint], "/tandemq/", "pair", "observer")
     with Relays() as relays:
         relay = relays.open(f"127.0.0.1:{free_ports(1)[0]}", etcd.endpoint)
-        cluster = Cluster(tmp_path / "pair", etcd=[relay.listen])
+        cluster = quick(tmp_path / "pair", etcd=[relay.listen])
         async with stopped_at_end(cluster):
             await cluster.start()
             yield World(cluster, etcd, relay, register)
@@ -146,7 +148,7 @@ async def test_a_key_that_no_member_wrote_is_named_and_believed_by_nobody(world:
         cluster.kill("a")
 
         async def told() -> bool:
-            events = (await b.pair.ListEvents(ListEventsRequest(), timeout=CALL_S)).events
+            events = (await b.pair.ListEvents(ListEventsRequest(), timeout=OUTER_S)).events
             return any("/tandemq/pair/main: it is no register" in event.text for event in events)
 
         await until(told, "the history names the key")

@@ -16,8 +16,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from chaos.cluster import Cluster
 from tandemq import aio
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S
 
 pytestmark = pytest.mark.process
 
@@ -29,7 +30,7 @@ SECONDS = 40.0
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def members(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    async with Cluster(tmp_path_factory.mktemp("examples")).running() as cluster:
+    async with patient(tmp_path_factory.mktemp("examples")).running() as cluster:
         yield f"{cluster.endpoint('a')},{cluster.endpoint('b')}"
 
 
@@ -73,7 +74,7 @@ async def printed(*arguments: str) -> bytes:
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        async with asyncio.timeout(SECONDS):
+        async with asyncio.timeout(OUTER_S):
             out, err = await process.communicate()
     finally:
         if process.returncode is None:

@@ -34,7 +34,6 @@ from tandemq.peer.v1.peer_service_pb2_grpc import PeerServiceStub
 from tandemq.v1.pair_service_pb2 import GetPairStatusRequest
 from tests.integration.support import (
     CHANNEL_OPTIONS,
-    POLL_S,
     configured,
     member_view,
     new_name,
@@ -42,12 +41,12 @@ from tests.integration.support import (
     refused,
     still_serves,
     stopped_at_end,
-    until,
 )
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, POLL_S, until
 
 pytestmark = pytest.mark.process
 
-CALL_S = 5.0
 STATE = grpc.StatusCode.FAILED_PRECONDITION
 PEER = "/tandemq.peer.v1.PeerService/"
 
@@ -110,10 +109,10 @@ WRONG_PEERS: list[tuple[dict[str, Any], str, tuple[str, ...]]] = [
 @pytest.mark.promise
 async def test_p13_a_wrong_peer_is_refused(lonely: Cluster, peer_port: grpc.aio.Channel) -> None:
     async with raw_to(lonely.endpoint("a")) as [member]:
-        own = (await member.pair.GetPairStatus(GetPairStatusRequest(), timeout=CALL_S)).member.instance_id
+        own = (await member.pair.GetPairStatus(GetPairStatusRequest(), timeout=OUTER_S)).member.instance_id
     copy = ({"instance_id": own}, "WRONG_PAIR", ("copies of one data directory", "empty one"))
     for hello, reason, words in (*WRONG_PEERS, copy):
-        call = PeerServiceStub(peer_port).Data(timeout=CALL_S)
+        call = PeerServiceStub(peer_port).Data(timeout=OUTER_S)
         await call.write(PeerFrame(hello=_hello(**hello)))
         with refused(reason, STATE, *words):
             await _end_of(call)
@@ -121,7 +120,7 @@ async def test_p13_a_wrong_peer_is_refused(lonely: Cluster, peer_port: grpc.aio.
 
 async def test_garbage_on_the_peer_port_is_refused(peer_port: grpc.aio.Channel) -> None:
     for stream in ("Data", "Heartbeat", "Transfer"):
-        call = peer_port.stream_stream(PEER + stream)(timeout=CALL_S)
+        call = peer_port.stream_stream(PEER + stream)(timeout=OUTER_S)
         await call.write(b"\xff\xff\xff garbage")
         with refused("BAD_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, stream):
             await _end_of(call)
@@ -129,13 +128,13 @@ async def test_garbage_on_the_peer_port_is_refused(peer_port: grpc.aio.Channel) 
 
 async def test_a_first_frame_that_is_no_hello_is_refused(peer_port: grpc.aio.Channel) -> None:
     invalid, stub = grpc.StatusCode.INVALID_ARGUMENT, PeerServiceStub(peer_port)
-    data = stub.Data(timeout=CALL_S)
+    data = stub.Data(timeout=OUTER_S)
     await data.write(PeerFrame(domain=1, epoch=1, op=Op(commit_index=1)))
     with refused("BAD_REQUEST", invalid, "must be HELLO"):
         await _end_of(data)
     for call, frame in (
-        (stub.Heartbeat(timeout=CALL_S), HeartbeatFrame(number=1)),
-        (stub.Transfer(timeout=CALL_S), TransferFrame(member="c")),
+        (stub.Heartbeat(timeout=OUTER_S), HeartbeatFrame(number=1)),
+        (stub.Transfer(timeout=OUTER_S), TransferFrame(member="c")),
     ):
         await call.write(frame)
         with refused("WRONG_PAIR", STATE, "only b"):
@@ -155,7 +154,7 @@ class FakePeer:
     async def connect(self, **changes: Any) -> Hello:
         """Opens all three; returns the other side's HELLO."""
         await self.raw.write(PeerFrame(hello=_hello(**changes)).SerializeToString())
-        first = PeerFrame.FromString(await asyncio.wait_for(self.raw.read(), CALL_S))
+        first = PeerFrame.FromString(await asyncio.wait_for(self.raw.read(), OUTER_S))
         assert first.HasField("hello"), first
         await self.beat.write(HeartbeatFrame(member="b"))
         await self.transfer.write(TransferFrame(member="b"))
@@ -177,7 +176,7 @@ class FakePeer:
 
     async def ended(self) -> None:
         """Returns when the member has ended the connection."""
-        async with asyncio.timeout(CALL_S):
+        async with asyncio.timeout(OUTER_S):
             while await self.raw.read() is not grpc.aio.EOF:
                 pass
 
@@ -254,7 +253,7 @@ async def test_p13_a_frame_of_an_old_epoch_has_no_effect(tmp_path: Path) -> None
                 record = OpEntry(record=b"\x00" * 80)
                 for frame in ({"op": Op(entries=[record], commit_index=99)}, {"op_ack": {"durable_index": 99}}):
                     await peer.send(PeerFrame(domain=main.domain, epoch=1, **frame))
-                async with asyncio.timeout(CALL_S):
+                async with asyncio.timeout(OUTER_S):
                     while True:
                         answer = PeerFrame.FromString(await peer.raw.read())
                         if answer.HasField("hello"):
@@ -384,7 +383,7 @@ async def test_a_port_in_use_is_named(tmp_path: Path, place: int) -> None:
 @pytest.mark.parametrize("members", [("a", "b"), ("a",)], ids=["pair", "unpaired"])
 async def test_a_full_store_refuses_sending_and_still_settles(tmp_path: Path, members: tuple[str, ...]) -> None:
     """Only a pair looked at its room: an unpaired manager took all until a commit could not be written."""
-    cluster = Cluster(tmp_path, members=members, limits=Limits(map_bytes=16 << 20))
+    cluster = patient(tmp_path, members=members, limits=Limits(map_bytes=16 << 20))
     async with cluster.running(), raw_to(*cluster.endpoints) as raws:
         first, last, name = raws[0], raws[-1], new_name()
         await first.create(name)

@@ -16,6 +16,7 @@ from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.finding.profile import read
 from tests.integration.support import master_of, stopped_at_end
+from tests.support.clusters import patient
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.asyncio(loop_sc
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pair(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """One for all; the last test kills its master."""
-    async with stopped_at_end(Cluster(tmp_path_factory.mktemp("finding"))) as cluster:
+    async with stopped_at_end(patient(tmp_path_factory.mktemp("finding"))) as cluster:
         await cluster.start()
         yield cluster
 

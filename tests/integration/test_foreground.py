@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.until import OUTER_S
+
 ROOT = Path(__file__).resolve().parents[2]
 pytestmark = pytest.mark.process
 SUITE = """
@@ -34,7 +36,7 @@ def test_what_a_test_starts_hears_signals_that_are_ignored_here(tmp_path: Path, 
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=OUTER_S,
         check=False,
         preexec_fn=lambda: [signal.signal(each, signal.SIG_IGN) for each in (signal.SIGHUP, signal.SIGINT)],
     )

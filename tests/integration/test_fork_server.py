@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import Cluster
 from chaos.fork_server import ForkedProcess, ForkFailed, ForkServer, in_use
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S
 
 pytestmark = pytest.mark.process
-END_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def output_of(process: ForkedProcess) -> bytes:
     assert process.stdout is not None
     with process.stdout, process.stdin:
         said = process.stdout.read()
-        process.wait(END_S)
+        process.wait(OUTER_S)
     return said
 
 
@@ -48,7 +48,7 @@ def test_a_forked_process_is_in_what_a_started_one_is_in(server: ForkServer) -> 
         process_group=0,
         env={**os.environ, **more},
     )
-    wanted = json.loads(started.communicate(timeout=END_S)[0])
+    wanted = json.loads(started.communicate(timeout=OUTER_S)[0])
     found = json.loads(output_of(forked(server, *arguments, **more)))
     own = {name: value for name, value in found["environment"].items() if name not in wanted["environment"]}
     assert all(name.startswith("GRPC_") for name in own), "what the product's imports set is set before they are made"
@@ -77,10 +77,10 @@ def test_a_kill_ends_one_alone_and_tells_the_signal(server: ForkServer, tmp_path
     with pytest.raises(subprocess.TimeoutExpired):
         both[0].wait(0.0)
     os.killpg(both[0].pid, signal.SIGKILL)
-    assert both[0].wait(END_S) == both[0].poll() == -signal.SIGKILL
+    assert both[0].wait(OUTER_S) == both[0].poll() == -signal.SIGKILL
     assert both[1].poll() is None
     os.killpg(both[1].pid, signal.SIGTERM)
-    assert both[1].wait(END_S) in (0, -signal.SIGTERM)  # its handler may not be there yet
+    assert both[1].wait(OUTER_S) in (0, -signal.SIGTERM)  # its handler may not be there yet
     assert not Path(f"/proc/{both[0].pid}").exists(), "it was waited for"
     for each in both:
         output_of(each)
@@ -91,7 +91,7 @@ def test_what_was_forked_goes_on_without_the_server() -> None:
         process = server.start(["http.server", "0", "--bind", "127.0.0.1"], environment=os.environ)
     assert Path(f"/proc/{process.pid}").exists()
     with pytest.raises(ForkFailed, match="nobody knows"):
-        process.wait(END_S)
+        process.wait(OUTER_S)
     os.kill(process.pid, signal.SIGKILL)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -103,7 +103,7 @@ def test_what_was_forked_goes_on_without_the_server() -> None:
 
 async def test_a_member_that_was_forked_serves_is_killed_and_comes_back(server: ForkServer, tmp_path: Path) -> None:
     """Both ways beside each other: `a` is forked, `b` has a limit of its own and is started."""
-    cluster = Cluster(tmp_path)
+    cluster = patient(tmp_path)
     cluster.children["b"].descriptors = 1024
     with in_use(server):
         async with cluster.running():

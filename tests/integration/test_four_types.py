@@ -14,6 +14,8 @@ from tandemq.client.aio import Client, Final, Handle, Reached
 from tandemq.errors import AlreadyExists, NotFound, TimedOut
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tests.integration.support import gone, new_name, sdk, stopped_at_end
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S
 
 pytestmark = pytest.mark.process
 shared = pytest.mark.asyncio(loop_scope="module")
@@ -21,7 +23,7 @@ shared = pytest.mark.asyncio(loop_scope="module")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def client(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Client]:
-    async with stopped_at_end(Cluster(tmp_path_factory.mktemp("pair"))) as cluster:
+    async with stopped_at_end(patient(tmp_path_factory.mktemp("pair"))) as cluster:
         await cluster.start()
         async with sdk(cluster) as made:
             yield made
@@ -54,7 +56,7 @@ async def test_what_each_type_tells_its_sender(client: Client) -> None:
     queue = await made(client, "ONE_WAY_ACK")
     handle = await client.send(queue, b"x")
     await (await client.dequeue(queue)).ack()
-    completion = await client.handle(queue, handle.value).wait(5)
+    completion = await client.handle(queue, handle.value).wait(OUTER_S)
     assert (completion.reached, completion.final, completion.succeeded) == (Reached.RECEIVED, Final.CONSUMED, True)
     with pytest.raises(NotFound, match="no message of the queue"):
         await client.handle(queue, b"?" * 16).check()
@@ -93,7 +95,7 @@ async def test_a_receiver_says_its_wait_in_seconds_as_a_sender_does(client: Clie
     assert len(await client.dequeue(queue, wait=0)) == len(await client.dequeue(queue, wait=0.02)) == 0
     receiving = asyncio.create_task(client.dequeue(queue, wait=-1))
     await client.send(queue, b"x")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(OUTER_S):
         (delivery,) = await receiving
     assert delivery.payload == b"x"
     with pytest.raises(ValueError, match="-1"):
@@ -147,5 +149,5 @@ async def test_a_callback_hears_that_the_queue_is_gone(client: Client) -> None:
     told: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
     await client.send(queue, b"x", on_completion=lambda _handle, found: told.set_result(found))
     await client.delete_queue(queue)
-    found = await asyncio.wait_for(told, 10)
+    found = await asyncio.wait_for(told, OUTER_S)
     assert isinstance(found.error, NotFound)

@@ -14,7 +14,8 @@ from tandemq.client.aio import Client
 from tandemq.client.receipts import Receipts
 from tandemq.errors import TandemqError
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
-from tests.integration.support import gone, new_name, sdk, until
+from tests.integration.support import gone, new_name, sdk
+from tests.support.until import until
 
 pytestmark = pytest.mark.process
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "full_queue.py"

@@ -9,12 +9,13 @@ from pathlib import Path
 import grpc
 import pytest
 
-from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.client.delivery import Delivery
 from tandemq.errors import LeaseLost
 from tandemq.v1 import queue_admin_service_pb2 as admin
-from tests.integration.support import CALL_S, new_name, raw_to, refused, roles, sdk, stopped_at_end
+from tests.integration.support import new_name, raw_to, refused, roles, sdk, stopped_at_end
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S
 
 pytestmark = pytest.mark.process
 
@@ -86,14 +87,14 @@ class GroupLoad:
 
     async def _until(self, holds: object) -> None:
         assert callable(holds)
-        async with asyncio.timeout(60), self._changed:
+        async with asyncio.timeout(OUTER_S), self._changed:
             await self._changed.wait_for(holds)
 
 
 @pytest.mark.promise
 async def test_each_group_keeps_its_order_when_the_master_dies_under_consumers_of_both_members(tmp_path: Path) -> None:
     async with (
-        stopped_at_end(Cluster(tmp_path)) as pair,
+        stopped_at_end(patient(tmp_path)) as pair,
         sdk(pair, "a", "b") as client,
         sdk(pair, "a", "b", follow_master=False) as at_a,
         sdk(pair, "b", "a", follow_master=False) as at_b,
@@ -124,11 +125,11 @@ async def test_each_group_keeps_its_order_when_the_master_dies_under_consumers_o
 
 
 async def test_the_mode_of_a_queue_that_holds_messages_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    async with Cluster(tmp_path).running() as pair, raw_to(pair.endpoint("b")) as [replica]:
+    async with patient(tmp_path).running() as pair, raw_to(pair.endpoint("b")) as [replica]:
         name = new_name()
         await replica.create(name)
         await replica.send(name, b"here")
         config = admin.QueueConfig(group_mode=admin.GROUP_MODE_ORDERED)
         request = admin.UpdateQueueRequest(name=name, request_id=b"r" * 16, config=config)
         with refused("NOT_EMPTY", grpc.StatusCode.FAILED_PRECONDITION, "purge", name):
-            await replica.admin.UpdateQueue(request, timeout=CALL_S)
+            await replica.admin.UpdateQueue(request, timeout=OUTER_S)

@@ -11,14 +11,16 @@ from typing import Any
 
 import pytest
 
-from chaos.cluster import WITNESS, Cluster
+from chaos.cluster import WITNESS
 from replica.offline.restoring import restore
 from tandemq import aio
 from tandemq.client.aio import JournalPosition, JournalStart
 from tandemq.client.backup import take_backup
 from tandemq.client.staging import Published, new_stage_id
 from tandemq.errors import Refused
-from tests.integration.support import new_name, roles, until
+from tests.integration.support import new_name, roles
+from tests.support.clusters import patient
+from tests.support.until import until
 
 pytestmark = pytest.mark.process
 
@@ -52,7 +54,7 @@ async def length(client: aio.Client) -> int:
 
 
 async def test_a_history_keeps_its_id_over_takeover_restart_and_full_transfer(tmp_path: Path) -> None:
-    async with Cluster(tmp_path).running() as cluster, aio.connect(cluster.target) as client:
+    async with patient(tmp_path).running() as cluster, aio.connect(cluster.target) as client:
         await client.create_queue("q")
         await client.producer("q").send(b"1")
         place = (await client.journal_head()).next
@@ -75,7 +77,7 @@ async def test_a_history_keeps_its_id_over_takeover_restart_and_full_transfer(tm
 
 
 async def test_a_place_of_a_pair_that_was_begun_anew_is_refused_by_name(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path)
+    cluster = patient(tmp_path)
     async with cluster.running(), aio.connect(cluster.target) as client:
         await client.create_queue("q")
         await client.producer("q").send_many([b"old"] * 5)
@@ -109,7 +111,7 @@ async def test_a_place_of_a_pair_that_was_begun_anew_is_refused_by_name(tmp_path
 
 async def test_a_writer_and_a_numbered_consumer_do_not_go_on_in_a_pair_that_was_begun_anew(tmp_path: Path) -> None:
     """Neither would notice: the new pair has never heard of them, and takes what comes for the first of it."""
-    cluster = Cluster(tmp_path)
+    cluster = patient(tmp_path)
     async with cluster.running(), aio.connect(cluster.target) as client:
         await client.create_queue("q")
         for batch in range(3):
@@ -154,7 +156,7 @@ async def test_a_writer_and_a_numbered_consumer_do_not_go_on_in_a_pair_that_was_
 
 async def test_who_goes_on_in_a_restored_member_is_told_that_it_went_back(tmp_path: Path) -> None:
     """It is the same history: what the backup holds is known, what came after it was given up."""
-    backup, cluster = tmp_path / "a.tqb", Cluster(tmp_path / "c", members=("a",))
+    backup, cluster = tmp_path / "a.tqb", patient(tmp_path / "c", members=("a",))
     async with cluster.running(), aio.connect(cluster.target) as client:
         await client.create_queue("q")
         kept = await published(client, 0)
@@ -187,7 +189,7 @@ async def test_who_goes_on_in_a_restored_member_is_told_that_it_went_back(tmp_pa
 
 
 async def test_each_domain_has_a_history_of_its_own(tmp_path: Path) -> None:
-    async with Cluster(tmp_path).running() as cluster, aio.connect(cluster.target) as client:
+    async with patient(tmp_path).running() as cluster, aio.connect(cluster.target) as client:
         await client.create_queue(new_name())
         local = (await client.journal_head(domain="local")).next.history_id
         assert local not in ("", await history_of(client))

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import Cluster
 from tandemq.config import Failover
-from tests.integration.support import new_name, raw_to, stopped_at_end, until
+from tests.integration.support import new_name, raw_to, stopped_at_end
+from tests.support.clusters import quick
+from tests.support.until import until
 
 SYNCS = "fdatasync,fsync,msync"
 
@@ -40,7 +41,7 @@ def traced(pid: int) -> bool:
 @pytest.mark.promise
 async def test_a_master_whose_disk_hangs_gives_way(tmp_path: Path) -> None:
     """Its loop goes on and its heartbeats too: only the age of the write shows it."""
-    cluster = Cluster(tmp_path / "pair", failover=Failover(stall_ms=2000))
+    cluster = quick(tmp_path / "pair", failover=Failover(stall_ms=2000))
     async with stopped_at_end(cluster):
         await cluster.start()
         async with raw_to(cluster.endpoint("b")) as (b,):

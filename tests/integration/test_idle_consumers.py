@@ -20,12 +20,12 @@ from tandemq.cli.view import PairView
 from tandemq.config import Limits
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
-from tests.integration.support import Raw, new_name, raw_to, refused, until
+from tests.integration.support import Raw, new_name, raw_to, refused
+from tests.support.clusters import patient
 from tests.support.starvation import Soon
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
-
-OUTER_S = 100.0
 
 
 async def opened(member: Raw, queue: str, count: int) -> list[Any]:
@@ -43,7 +43,7 @@ async def opened(member: Raw, queue: str, count: int) -> list[Any]:
 
 @asynccontextmanager
 async def pair_with(folder: Path, limits: Limits) -> AsyncIterator[tuple[Cluster, Raw, Raw, str]]:
-    async with Cluster(folder, limits=limits).running() as cluster, raw_to(*cluster.endpoints) as (a, b):
+    async with patient(folder, limits=limits).running() as cluster, raw_to(*cluster.endpoints) as (a, b):
         queue = new_name()
         await a.create(queue)
         yield cluster, a, b, queue

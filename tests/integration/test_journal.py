@@ -10,7 +10,8 @@ from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.config import Limits
 from tandemq.errors import ResourceExhausted, TandemqError
-from tests.integration.support import until
+from tests.support.clusters import patient
+from tests.support.until import until
 
 pytestmark = pytest.mark.process
 
@@ -34,7 +35,7 @@ async def paired(client: aio.Client) -> bool:
 
 
 async def test_the_journal_is_bounded_and_what_is_left_survives_both_restarts(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, limits=LIMITS)
+    cluster = patient(tmp_path, limits=LIMITS)
     try:
         await cluster.start()
         await cluster.wait_ready()
@@ -85,7 +86,7 @@ async def test_the_journal_is_bounded_and_what_is_left_survives_both_restarts(tm
 
 async def test_a_full_store_takes_messages_again_once_they_are_consumed(tmp_path: Path) -> None:
     """Consuming frees room although the journal would keep it for a day: the store is pressed."""
-    cluster = Cluster(tmp_path, limits=Limits(map_bytes=24 << 20))
+    cluster = patient(tmp_path, limits=Limits(map_bytes=24 << 20))
     try:
         await cluster.start()
         await cluster.wait_ready()

@@ -21,7 +21,9 @@ from tandemq.client.delivery import DeliveryBatch, ReceivedMessage
 from tandemq.client.receipts import Receipts
 from tandemq.errors import LeaseLost
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
-from tests.integration.support import roles, until
+from tests.integration.support import roles
+from tests.support.clusters import patient
+from tests.support.until import until
 
 pytestmark = pytest.mark.process
 
@@ -159,7 +161,7 @@ async def journals_of(cluster: Cluster, queues: Sequence[str]) -> tuple[list[Row
 
 async def test_a_real_pair_is_clean_and_damage_is_named(tmp_path: Path) -> None:
     queues = ["orders", "orders.dead", "bills"]
-    async with Cluster(tmp_path).running() as cluster:
+    async with patient(tmp_path).running() as cluster:
         await cluster.wait_ready()
         async with aio.connect(cluster.target) as client:
             watched = Watched(client)
@@ -211,7 +213,7 @@ async def test_a_real_pair_is_clean_and_damage_is_named(tmp_path: Path) -> None:
 
 async def test_deliveries_over_streams_and_kills_are_clean(tmp_path: Path) -> None:
     """Two consumers that are slow, leases that end, two masters killed: what comes again is explained by leases."""
-    async with Cluster(tmp_path).running() as cluster:
+    async with patient(tmp_path).running() as cluster:
         await cluster.wait_ready()
         async with aio.connect(cluster.target) as client, asyncio.TaskGroup() as tasks:
             watched, config = Watched(client), QueueConfig()

@@ -22,7 +22,9 @@ from tandemq.errors import Refused, TandemqError
 from tandemq.v1 import journal_service_pb2 as pb
 from tandemq.v1 import journal_service_pb2_grpc
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.support import CALL_S, new_name, raw_to, refused, roles, until
+from tests.integration.support import new_name, raw_to, refused, roles
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -157,21 +159,21 @@ async def test_the_stream_the_page_and_both_members_say_the_same(pair: Cluster, 
             stub: Any = journal_service_pb2_grpc.JournalServiceStub(member.channel)
             selection = pb.JournalSelection(queues=[queue], index=pb.JournalIndex(index=1), this_member=True)
             frames = [
-                frame async for frame in stub.ReadJournal(pb.ReadJournalRequest(selection=selection), timeout=CALL_S)
+                frame async for frame in stub.ReadJournal(pb.ReadJournalRequest(selection=selection), timeout=OUTER_S)
             ]
             assert [frame.at_end for frame in frames] == [False] * (len(frames) - 1) + [True]
             assert len(frames) >= 3  # of 3 MB, in frames of 1 MiB
             assert all(frame.header.member == name and frame.ByteSize() < 2 << 20 for frame in frames)
             pages = []
             while not (pages and pages[-1].at_end):
-                page = await stub.ReadJournalPage(pb.ReadJournalPageRequest(selection=selection), timeout=CALL_S)
+                page = await stub.ReadJournalPage(pb.ReadJournalPageRequest(selection=selection), timeout=OUTER_S)
                 selection.position.CopyFrom(page.next)
                 pages.append(page)
             assert [page.columns for page in pages] == [frame.columns for frame in frames]
             read[name] = [page.columns for page in pages]
             few = pb.ReadJournalRequest(selection=selection, max_rows=7)
             few.selection.index.index = 100
-            rows = [frame.columns.count async for frame in stub.ReadJournal(few, timeout=CALL_S)]
+            rows = [frame.columns.count async for frame in stub.ReadJournal(few, timeout=OUTER_S)]
             assert sum(rows) == 7
     assert read["a"] == read["b"]
     assert sum(columns.count for columns in read["a"]) == 1_500
@@ -186,12 +188,12 @@ async def test_bad_input_is_told(pair: Cluster) -> None:
         await member.create(own, domain="local")
 
         async def page(**selection: Any) -> None:
-            await stub.ReadJournalPage(pb.ReadJournalPageRequest(selection=selection), timeout=CALL_S)
+            await stub.ReadJournalPage(pb.ReadJournalPageRequest(selection=selection), timeout=OUTER_S)
 
         with refused("QUEUE_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "nobody-made-this"):
             await page(queues=["nobody-made-this"])
         with refused("QUEUE_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "nobody-made-this"):
-            await stub.GetJournalHead(pb.GetJournalHeadRequest(queues=["nobody-made-this"]), timeout=CALL_S)
+            await stub.GetJournalHead(pb.GetJournalHeadRequest(queues=["nobody-made-this"]), timeout=OUTER_S)
         with refused("BAD_REQUEST", invalid, "1001 queues", "1000"):
             await page(queues=[here] * 1_001)
         with refused("BAD_REQUEST", invalid, "one queue's", "2 queues"):
@@ -207,14 +209,14 @@ async def test_bad_input_is_told(pair: Cluster) -> None:
         with refused("OUT_OF_RANGE", grpc.StatusCode.OUT_OF_RANGE, "is not committed"):
             await stub.ReadJournalPage(
                 pb.ReadJournalPageRequest(selection={"domain": "local", "position": {"log_index": 1 << 40}}),
-                timeout=CALL_S,
+                timeout=OUTER_S,
             )
     async with raw_to(pair.endpoint("a")) as (member,):
         with refused("CROSS_DOMAIN", grpc.StatusCode.FAILED_PRECONDITION, own):
             stub = journal_service_pb2_grpc.JournalServiceStub(member.channel)
             await member.create(own, domain="local")
             selection = pb.JournalSelection(queues=[here, own])
-            await stub.ReadJournalPage(pb.ReadJournalPageRequest(selection=selection), timeout=CALL_S)
+            await stub.ReadJournalPage(pb.ReadJournalPageRequest(selection=selection), timeout=OUTER_S)
 
 
 async def test_the_command_prints_it(pair: Cluster, client: aio.Client) -> None:
@@ -253,7 +255,7 @@ async def test_the_command_prints_it(pair: Cluster, client: aio.Client) -> None:
 @pytest.mark.promise
 async def test_a_reader_goes_on_over_kill_9_of_the_master_and_finds_each_message_once(tmp_path: Path) -> None:
     """He reads all the while; the master is killed under load, twice, and comes back as the replica."""
-    cluster = Cluster(tmp_path)
+    cluster = patient(tmp_path)
     read: list[tuple[int, int, bytes]] = []
     places: list[tuple[int, int]] = []
     done = asyncio.Event()
@@ -299,7 +301,7 @@ async def test_a_reader_goes_on_over_kill_9_of_the_master_and_finds_each_message
 
 async def test_who_comes_too_late_is_told_so(tmp_path: Path) -> None:
     """What was consumed falls out of a small journal, at both members."""
-    cluster = Cluster(tmp_path, limits=SMALL)
+    cluster = patient(tmp_path, limits=SMALL)
     try:
         await cluster.start()
         await cluster.wait_ready()

@@ -18,6 +18,7 @@ from pipeline.problems import PipelineError
 from tandemq.client.readers import JournalReader
 from tandemq.config import Limits
 from tests.integration.support import new_name
+from tests.support.clusters import patient
 
 pytestmark = pytest.mark.process
 
@@ -26,7 +27,7 @@ TIGHT = Limits(journal_bytes=128 << 10, checkpoint_bytes=64 << 10, reader_bytes=
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path_factory.mktemp("lake-reader"), limits=TIGHT)
+    cluster = patient(tmp_path_factory.mktemp("lake-reader"), limits=TIGHT)
 
     async def begin() -> None:
         await cluster.start()

@@ -16,17 +16,17 @@ from chaos.cluster import Cluster
 from tandemq.config import Timers
 from tandemq.v1 import queue_service_pb2 as service
 from tests.integration import standing_still
-from tests.integration.support import Raw, new_name, raw_to, stopped_at_end, until
+from tests.integration.support import Raw, new_name, raw_to, stopped_at_end
+from tests.support.clusters import PATIENT, QUICK, patient
+from tests.support.until import until
 
 pytestmark = pytest.mark.process
 
-OUTER_S = 100.0
-
 
 @asynccontextmanager
-async def still_standing(folder: Path) -> AsyncIterator[tuple[Cluster, Raw, Raw]]:
+async def still_standing(folder: Path, timers: Timers) -> AsyncIterator[tuple[Cluster, Raw, Raw]]:
     """A pair whose members can be made to stand still."""
-    cluster = Cluster(folder)
+    cluster = patient(folder, timers=timers)
     for name in cluster.members:
         cluster.children[name].arguments[0] = standing_still.__name__
     async with stopped_at_end(cluster):
@@ -45,7 +45,7 @@ async def test_a_loop_that_is_late_is_no_lost_member(tmp_path: Path, name: str) 
     """Whichever member dials, whichever is master: for longer than the lost time nothing of its interpreter runs, as
     under a load of clients, and nobody takes over.
     """
-    async with still_standing(tmp_path) as (cluster, a, b):
+    async with still_standing(tmp_path, Timers(hung_ms=PATIENT.hung_ms)) as (cluster, a, b):
         queue = new_name()
         await a.create(queue)
         before = await epoch_of(cluster)
@@ -65,8 +65,10 @@ async def test_a_loop_that_is_late_is_no_lost_member(tmp_path: Path, name: str) 
 @pytest.mark.parametrize("name", ["a", "b"])
 async def test_a_process_that_stands_still_is_lost_by_its_connection(tmp_path: Path, name: str) -> None:
     """Whoever dials: either side pings, and no heartbeat has to be missed."""
-    patient = Timers(hung_ms=600_000)
-    async with Cluster(tmp_path, timers=patient).running() as cluster, raw_to(*cluster.endpoints) as (a, b):
+    async with (
+        patient(tmp_path, timers=Timers(hung_ms=600_000)).running() as cluster,
+        raw_to(*cluster.endpoints) as (a, b),
+    ):
         queue = new_name()
         await a.create(queue)
         cluster.pause(name)
@@ -78,14 +80,14 @@ async def test_a_process_that_stands_still_is_lost_by_its_connection(tmp_path: P
             except grpc.aio.AioRpcError:
                 return False
 
-        await until(is_alone, "the other member goes on alone", OUTER_S)
+        await until(is_alone, "the other member goes on alone")
         cluster.resume(name)
         await cluster.wait_ready()
 
 
 async def test_a_loop_that_hangs_is_a_lost_member(tmp_path: Path) -> None:
     """Its process lives and answers pings; its heartbeats, which prove its loop, do not come."""
-    async with still_standing(tmp_path) as (cluster, a, b):
+    async with still_standing(tmp_path, QUICK) as (cluster, a, b):
         queue = new_name()
         await a.create(queue)
         carried = b.queue.Consume()
@@ -99,7 +101,7 @@ async def test_a_loop_that_hangs_is_a_lost_member(tmp_path: Path) -> None:
             except grpc.aio.AioRpcError:
                 return False
 
-        await until(is_served, "the other member serves", OUTER_S)
+        await until(is_served, "the other member serves")
         while not (frame := await carried.read()).HasField("goaway"):  # its way to the old master is answered as ever
             assert frame.HasField("progress")
         assert frame.goaway.master_endpoint == cluster.endpoint("b")

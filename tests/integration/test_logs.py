@@ -11,10 +11,11 @@ from typing import Any
 import grpc
 import pytest
 
-from chaos.cluster import Cluster
 from tandemq.cli.view import PairView
 from tandemq.v1 import pair_service_pb2
-from tests.integration.support import CALL_S, new_id, raw_to, refused
+from tests.integration.support import new_id, raw_to, refused
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S
 
 pytestmark = pytest.mark.process
 ROLE = re.compile(r"domain main: ([A-Z_]+), epoch ([0-9]+): ")
@@ -27,7 +28,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 
 
 async def test_each_line_has_pair_member_and_epoch_over_a_handoff_and_a_kill(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path)
+    cluster = patient(tmp_path)
     for name in cluster.members:
         cluster.children[name].arguments += ["--log-level", "debug"]
     request_id = new_id()
@@ -37,7 +38,7 @@ async def test_each_line_has_pair_member_and_epoch_over_a_handoff_and_a_kill(tmp
         master = members[cluster.members.index(first)]
         with refused("QUEUE_NOT_FOUND", grpc.StatusCode.NOT_FOUND):
             await master.send("orders/nowhere", b"x", request_id=request_id)
-        answer = await master.pair.Handoff(pair_service_pb2.HandoffRequest(reason="test"), timeout=CALL_S)
+        answer = await master.pair.Handoff(pair_service_pb2.HandoffRequest(reason="test"), timeout=OUTER_S)
         assert answer.done, answer
         await cluster.wait_for(PairView.whole, "whole after the handoff")
         cluster.kill(second)

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 
 from chaos import checker, nemesis
-from chaos.cluster import WITNESS, Cluster
+from chaos.cluster import WITNESS
 from tandemq.cli.view import PairView
 from tandemq.config import Failover, Limits
 from tests.integration.matrix import ASIDE, AWAY, becomes, pair, refuses, role, status, under_load
-from tests.integration.support import configured, raw_to, refused, roles, stopped_at_end, until
+from tests.integration.support import configured, raw_to, refused, roles, stopped_at_end
 from tests.integration.test_series import hand_over
+from tests.support.clusters import patient
+from tests.support.until import until
 
 pytestmark = pytest.mark.process
 
@@ -148,7 +150,7 @@ async def test_a_slow_classifier_that_is_only_observed_costs_the_data_path_nothi
     slow = Failover(
         classifier="command", mode="observe", command=("/bin/sh", "-c", script), call_ms=80_000, total_ms=80_000
     )
-    async with Cluster(tmp_path / "pair", failover=slow).running() as cluster, under_load(cluster) as load:
+    async with patient(tmp_path / "pair", failover=slow).running() as cluster, under_load(cluster) as load:
         survivor = "b" if victim == "a" else "a"
         before = begun.stat().st_size  # calls of members that were alone at their start
         await nemesis.kill(cluster, victim)

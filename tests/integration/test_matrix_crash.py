@@ -24,7 +24,9 @@ from tandemq.cli.view import PairView
 from tandemq.config import Limits, Timers, member_ports, to_toml
 from tandemq.v1 import common_pb2
 from tests.integration.matrix import ASIDE, NO_MASTER, becomes, pair, refuses, role, state, status, under_load
-from tests.integration.support import raw_to, sdk, still_serves, until
+from tests.integration.support import raw_to, sdk, still_serves
+from tests.support.clusters import patient
+from tests.support.until import until
 
 pytestmark = pytest.mark.process
 
@@ -213,7 +215,7 @@ async def _copied(cluster: Cluster, name: str, to: Path) -> AsyncIterator[Cluste
     await cluster.wait_ready()
     # Of two starts with one number the witness believes the one that it hears of first.
     await until(lambda: _start_is_counted(cluster, name), "the original's start is counted")
-    twin = Cluster(to)
+    twin = patient(to)
     ports = member_ports(twin.base_port, "ab".index(name))
     listen = {f"listen_{what}": f"127.0.0.1:{getattr(ports, what)}" for what in ("client", "peer", "http")}
     directory = str(nemesis.directory(twin, name))

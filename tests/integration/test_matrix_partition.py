@@ -23,8 +23,10 @@ from tests.integration.matrix import (
     state,
     under_load,
 )
-from tests.integration.support import DEADLINE_S, new_id, raw_to, until
+from tests.integration.support import new_id, raw_to
+from tests.support.clusters import PATIENT
 from tests.support.starvation import Soon, Stopwatch
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -112,7 +114,7 @@ async def test_a_question_is_answered_again_by_whom_its_master_follows_meanwhile
         request = service.EnqueueRequest(queue=ASIDE, request_id=new_id(), messages=[{"payload": b"of nobody"}])
         sending = asyncio.ensure_future(member.queue.Enqueue(request))
         await until(is_ahead, "the message is ordered, and does not count")
-        asking = asyncio.ensure_future(member.admin.GetQueue(admin.GetQueueRequest(name=ASIDE), timeout=DEADLINE_S))
+        asking = asyncio.ensure_future(member.admin.GetQueue(admin.GetQueueRequest(name=ASIDE), timeout=OUTER_S))
         await becomes(cluster, "b", "MASTER", epoch=2)
         assert not asking.done()
         sending.cancel()
@@ -126,7 +128,7 @@ async def test_that_a_queue_is_empty_is_not_said_by_whom_its_master_follows_mean
     async with pair(tmp_path) as cluster, raw_to(cluster.endpoint("a")) as [member]:
         cluster.network.isolate("a")
         request = service.DequeueRequest(queue=ASIDE, request_id=new_id(), wait={"seconds": 1})
-        asking = asyncio.ensure_future(member.queue.Dequeue(request, timeout=DEADLINE_S))
+        asking = asyncio.ensure_future(member.queue.Dequeue(request, timeout=OUTER_S))
         await becomes(cluster, "b", "MASTER", epoch=2)
         await asyncio.wait({asking}, timeout=1)
         assert not asking.done(), "its wait is over, and nobody is there who could say so"
@@ -148,7 +150,7 @@ async def test_link_lost_and_found_again_and_again(tmp_path: Path) -> None:
 
 async def test_the_arbiter_is_cut_off_from_both(tmp_path: Path) -> None:
     """The pair alone is enough: nothing changes, no epoch, no pause."""
-    async with pair(tmp_path) as cluster, under_load(cluster) as load:
+    async with pair(tmp_path, timers=PATIENT) as cluster, under_load(cluster) as load:
         for name in cluster.members:
             cluster.network.cut(name, WITNESS)
         await asyncio.sleep(CUT_OFF_S)
@@ -164,7 +166,10 @@ async def test_the_arbiter_is_cut_off_from_both(tmp_path: Path) -> None:
 async def test_slow_link(tmp_path: Path) -> None:
     """Delay makes it slow and changes nothing; on a wire too narrow for the load the master goes on alone."""
     slow = Failover(slow_peer_ms=3000)
-    async with pair(tmp_path, failover=slow) as cluster, under_load(cluster, padding=bytes(2000)) as load:
+    async with (
+        pair(tmp_path, timers=PATIENT, failover=slow) as cluster,
+        under_load(cluster, padding=bytes(2000)) as load,
+    ):
         cluster.network.delay("a", "b", 0.1)
         await load.goes_on(200)
         view = await cluster.status()
@@ -182,7 +187,10 @@ async def test_store_full_replica(tmp_path: Path) -> None:
     """It cannot write what it gets: a peer that makes no progress. The master goes on alone and says so."""
     small = {"b": {"limits": Limits(map_bytes=16 << 20)}}
     slow = Failover(slow_peer_ms=1500)
-    async with pair(tmp_path, settings=small, failover=slow) as cluster, raw_to(cluster.endpoint("a")) as [a]:
+    async with (
+        pair(tmp_path, timers=PATIENT, settings=small, failover=slow) as cluster,
+        raw_to(cluster.endpoint("a")) as [a],
+    ):
         copies = [(await a.send(ASIDE, b"x" * 100_000)).header.copies for _ in range(200)]
         assert copies == sorted(copies, reverse=True), "first on both, then on one"
         assert 60 < copies.count(2) < 180

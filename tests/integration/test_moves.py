@@ -18,7 +18,9 @@ from tandemq import Outgoing, aio
 from tandemq.cli.view import PairView
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1.pair_service_pb2 import GetPairStatusRequest
-from tests.integration.support import CALL_S, Raw, gone, new_id, new_name, raw_to, refused, roles, until
+from tests.integration.support import Raw, gone, new_id, new_name, raw_to, refused, roles
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, until
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
 MANY = 20_000
@@ -29,7 +31,7 @@ STATE = grpc.StatusCode.FAILED_PRECONDITION
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def pair(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """One for all tests of this file; those that hurt it put it right again."""
-    async with Cluster(tmp_path_factory.mktemp("pair")).running() as cluster:
+    async with patient(tmp_path_factory.mktemp("pair")).running() as cluster:
         yield cluster
 
 
@@ -53,7 +55,7 @@ async def test_a_large_move_outlives_its_master(pair: Cluster, asked_of: str) ->
     source, to, request_id = new_name(), new_name("r"), new_id()
     first = master if asked_of == "master" else replica
     target = f"{pair.endpoint(first)},{pair.endpoint(master if first == replica else replica)}"
-    async with aio.connect(target, timeout=20, follow_master=False) as client, aio.connect(pair.target) as other:
+    async with aio.connect(target, timeout=OUTER_S, follow_master=False) as client, aio.connect(pair.target) as other:
         await client.create_queue(source)
         await client.create_queue(to)
         await fill(client, source, MANY)
@@ -66,7 +68,7 @@ async def test_a_large_move_outlives_its_master(pair: Cluster, asked_of: str) ->
         await until(under_way, "some have moved")
         assert not moving.done(), "to be killed in the middle of it"
         await gone(pair, master)
-        done = await asyncio.wait_for(moving, 60)
+        done = await asyncio.wait_for(moving, OUTER_S)
         assert (done.moved, done.left, done.leased) == (MANY - 5, 0, 5)
         assert done.header.member == replica
         again = await client.move_messages(source, to, request_id=request_id)
@@ -115,7 +117,7 @@ async def _is_refused(member: Raw) -> None:
     async def move(name: str, where: Any = None, **fields: Any) -> admin.MoveMessagesResponse:
         asked = {"request_id": new_id(), "to": to, **fields}
         request = admin.MoveMessagesRequest(name=name, filter=where, **asked)
-        return await member.admin.MoveMessages(request, timeout=CALL_S)
+        return await member.admin.MoveMessages(request, timeout=OUTER_S)
 
     with refused("QUEUE_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "'none'"):
         await move("none")
@@ -134,7 +136,7 @@ async def _is_refused(member: Raw) -> None:
             await move(source, to=local)
     remove = admin.DeleteMessagesRequest(name=source, request_id=new_id())
     with refused("BAD_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, "filter is empty", "PurgeQueue"):
-        await member.admin.DeleteMessages(remove, timeout=CALL_S)
+        await member.admin.DeleteMessages(remove, timeout=OUTER_S)
 
     request_id = new_id()
     some = await move(source, request_id=request_id)
@@ -149,19 +151,19 @@ async def _is_refused(member: Raw) -> None:
         config=admin.QueueConfig(enqueue_enabled=False),
         update_mask={"paths": ["enqueue_enabled"]},
     )
-    await member.admin.UpdateQueue(update, timeout=CALL_S)
+    await member.admin.UpdateQueue(update, timeout=OUTER_S)
     with refused("ENQUEUE_DISABLED", STATE, to):
         await move(source)
     close = admin.CloseQueueRequest(name=to, request_id=new_id())
-    await member.admin.CloseQueue(close, timeout=CALL_S)
+    await member.admin.CloseQueue(close, timeout=OUTER_S)
     with refused("INVALID_STATE", STATE, f"queue {to} is not open"):
         await move(source)
-    info = await member.admin.GetQueue(admin.GetQueueRequest(name=source), timeout=CALL_S)
+    info = await member.admin.GetQueue(admin.GetQueueRequest(name=source), timeout=OUTER_S)
     assert (info.queue.length, info.queue.purged_total) == (2, 1), "nothing was half done"
 
 
 async def _is_master(member: Raw) -> bool:
-    status = await member.pair.GetPairStatus(GetPairStatusRequest(), timeout=CALL_S)
+    status = await member.pair.GetPairStatus(GetPairStatusRequest(), timeout=OUTER_S)
     return status.header.master_endpoint == member.endpoint
 
 
@@ -214,7 +216,7 @@ def tandemq(pair: Cluster, *arguments: str, code: int = 0) -> Any:
         [sys.executable, "-m", "tandemq", *arguments, "--target", pair.target, "-o", "json"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=OUTER_S,
         check=False,
     )
     assert done.returncode == code, done.stdout + done.stderr

@@ -24,7 +24,9 @@ from tandemq.v1 import journal_service_pb2 as pb
 from tandemq.v1 import journal_service_pb2_grpc
 from tandemq.v1 import pair_service_pb2 as pair_pb
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.support import CALL_S, http_get, new_id, new_name, raw_to, refused, roles, until
+from tests.integration.support import http_get, new_id, new_name, raw_to, refused, roles
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -75,7 +77,7 @@ async def named(client: aio.Client, name: str) -> JournalReader:
 @pytest.mark.promise
 async def test_what_a_reader_has_not_read_outlives_its_retention_and_a_kill(tmp_path: Path) -> None:
     """It stands still while ten times the journal's size passes, and the master is killed; then it reads all of it."""
-    cluster = Cluster(tmp_path, limits=SMALL)
+    cluster = patient(tmp_path, limits=SMALL)
     try:
         await cluster.start()
         await cluster.wait_ready()
@@ -117,7 +119,7 @@ async def test_what_a_reader_has_not_read_outlives_its_retention_and_a_kill(tmp_
 
 
 async def test_who_is_too_far_behind_loses_its_place_loudly(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path, limits=TIGHT)
+    cluster = patient(tmp_path, limits=TIGHT)
     try:
         await cluster.start()
         await cluster.wait_ready()
@@ -173,7 +175,7 @@ async def told_events(cluster: Cluster) -> list[str]:
     found = []
     for name in "ab":
         async with raw_to(cluster.endpoint(name)) as (member,):
-            listed = await member.pair.ListEvents(pair_pb.ListEventsRequest(limit=1_000), timeout=CALL_S)
+            listed = await member.pair.ListEvents(pair_pb.ListEventsRequest(limit=1_000), timeout=OUTER_S)
             found += [event.text for event in listed.events]
     return found
 
@@ -201,15 +203,15 @@ async def test_a_call_is_repeated_without_a_second_effect(pair: Cluster, client:
     request = pb.RegisterReaderRequest(request_id=new_id(), name=name, at_end=True)
     async with raw_to(*pair.endpoints) as members:
         stubs: list[Any] = [journal_service_pb2_grpc.JournalServiceStub(each.channel) for each in members]
-        first, again = [await stub.RegisterReader(request, timeout=CALL_S) for stub in stubs]
+        first, again = [await stub.RegisterReader(request, timeout=OUTER_S) for stub in stubs]
         assert (first.duplicate, again.duplicate) == (False, True)
         assert again.reader == first.reader
         move = pb.AdvanceReaderRequest(request_id=new_id(), name=name, position=first.reader.position)
-        assert [(await stub.AdvanceReader(move, timeout=CALL_S)).reader.position for stub in stubs] == [
+        assert [(await stub.AdvanceReader(move, timeout=OUTER_S)).reader.position for stub in stubs] == [
             first.reader.position
         ] * 2
         gone = pb.DeleteReaderRequest(request_id=new_id(), name=name)
-        assert [(await stub.DeleteReader(gone, timeout=CALL_S)).duplicate for stub in stubs] == [False, True]
+        assert [(await stub.DeleteReader(gone, timeout=OUTER_S)).duplicate for stub in stubs] == [False, True]
 
 
 async def test_a_reader_that_follows_the_end_is_not_fed_by_itself(pair: Cluster, client: aio.Client) -> None:
@@ -238,7 +240,7 @@ async def test_bad_input_is_refused_by_name(pair: Cluster, client: aio.Client) -
 
         async def register(**fields: Any) -> None:
             request = pb.RegisterReaderRequest(**{"request_id": new_id(), "name": name} | fields)
-            await stub.RegisterReader(request, timeout=CALL_S)
+            await stub.RegisterReader(request, timeout=OUTER_S)
 
         with refused("BAD_NAME", invalid, "a/b"):
             await register(name="a/b")
@@ -261,7 +263,7 @@ async def test_bad_input_is_refused_by_name(pair: Cluster, client: aio.Client) -
         await register()
         with refused("OUT_OF_RANGE", grpc.StatusCode.OUT_OF_RANGE, "is not committed"):
             request = pb.AdvanceReaderRequest(request_id=new_id(), name=name, position={"log_index": 1 << 40})
-            await stub.AdvanceReader(request, timeout=CALL_S)
+            await stub.AdvanceReader(request, timeout=OUTER_S)
     await client.delete_reader(name)
 
 

@@ -14,7 +14,9 @@ from chaos.cluster import Cluster
 from tandemq.config import member_ports
 from tandemq.v1 import common_pb2
 from tandemq.v1 import pair_service_pb2 as pb
-from tests.integration.support import CALL_S, gone, http_get, raw_to, refused, roles, stopped_at_end, until
+from tests.integration.support import gone, http_get, raw_to, refused, roles, stopped_at_end
+from tests.support.clusters import patient, quick
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -52,7 +54,7 @@ class Watch:
 
 
 async def listed(member: Any, **fields: Any) -> list[pb.PairEvent]:
-    return list((await member.pair.ListEvents(pb.ListEventsRequest(**fields), timeout=CALL_S)).events)
+    return list((await member.pair.ListEvents(pb.ListEventsRequest(**fields), timeout=OUTER_S)).events)
 
 
 async def test_a_watcher_sees_every_change_of_role_and_the_history_outlives_the_process(pair: Cluster) -> None:
@@ -113,32 +115,33 @@ async def test_wrong_questions_are_refused_by_name(pair: Cluster) -> None:
         with refused("BAD_REQUEST", INVALID, "10000"):
             await listed(member, limit=10_001)
         with refused("BAD_NAME", INVALID, "no domain is called"):
-            async for _ in member.pair.WatchEvents(pb.WatchEventsRequest(domain="nope"), timeout=CALL_S):
+            async for _ in member.pair.WatchEvents(pb.WatchEventsRequest(domain="nope"), timeout=OUTER_S):
                 pass
         with refused("BAD_REQUEST", INVALID, "ListEventsRequest"):
             await member.bytes_call("/tandemq.v1.PairService/ListEvents", b"\xff\xff\xff")
 
 
 async def test_a_manager_without_a_pair_keeps_events_and_refuses_orders(tmp_path: Path) -> None:
-    async with stopped_at_end(Cluster(tmp_path, members=("solo",))) as cluster:
+    async with stopped_at_end(patient(tmp_path, members=("solo",))) as cluster:
         await cluster.start()
         async with raw_to(cluster.endpoint("solo")) as [member]:
             assert [event.domain for event in await listed(member)] == ["main", "local"]
-            status = await member.pair.GetPairStatus(pb.GetPairStatusRequest(), timeout=CALL_S)
+            status = await member.pair.GetPairStatus(pb.GetPairStatusRequest(), timeout=OUTER_S)
             assert (status.member.authority, status.member.classifier) == ("", "")
             assert [domain.if_peer_dies + domain.advice for domain in status.member.domains] == ["", ""]
             state = grpc.StatusCode.FAILED_PRECONDITION
             with refused("INVALID_STATE", state, "no second member"):
-                await member.pair.ForceFailover(pb.ForceFailoverRequest(), timeout=CALL_S)
+                await member.pair.ForceFailover(pb.ForceFailoverRequest(), timeout=OUTER_S)
             for call, request in (
                 ("Decide", pb.DecideRequest(verdict=20, reason="x")),
                 ("SetAutomation", pb.SetAutomationRequest(paused=True)),
                 ("SetMaintenance", pb.SetMaintenanceRequest(on=True)),
             ):
                 with refused("INVALID_STATE", state, "solo belongs to no pair"):
-                    await getattr(member.pair, call)(request, timeout=CALL_S)
+                    await getattr(member.pair, call)(request, timeout=OUTER_S)
 
 
+@pytest.mark.parametrize("pair", [quick], indirect=True)
 async def test_a_member_that_was_frozen_says_so_when_it_wakes(pair: Cluster) -> None:
     master, replica = await roles(pair)
     async with raw_to(pair.endpoint(master), pair.endpoint(replica)) as [frozen, other]:

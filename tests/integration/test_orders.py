@@ -16,7 +16,6 @@ from tandemq.cli.view import DomainView, MemberView
 from tandemq.config import Limits
 from tandemq.v1 import pair_service_pb2 as pb
 from tests.integration.support import (
-    CALL_S,
     Raw,
     gone,
     member_view,
@@ -25,8 +24,9 @@ from tests.integration.support import (
     refused,
     roles,
     stopped_at_end,
-    until,
 )
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -36,7 +36,7 @@ CONTINUE, ASSUME, WAIT = 20, 21, 23
 
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[Cluster]:
-    async with stopped_at_end(Cluster(tmp_path, limits=Limits(park_ms=300))) as cluster:
+    async with stopped_at_end(patient(tmp_path, limits=Limits(park_ms=300))) as cluster:
         await cluster.start()
         yield cluster
 
@@ -72,7 +72,7 @@ async def know_each_other(cluster: Cluster) -> tuple[str, str]:
 
 async def orders_of(member: Raw) -> list[pb.PairEvent]:
     """An operator's orders in the event log."""
-    listed = await member.pair.ListEvents(pb.ListEventsRequest(limit=1_000), timeout=CALL_S)
+    listed = await member.pair.ListEvents(pb.ListEventsRequest(limit=1_000), timeout=OUTER_S)
     return [event for event in listed.events if event.kind == pb.PAIR_EVENT_KIND_OPERATOR]
 
 
@@ -100,7 +100,7 @@ async def test_status_tells_the_truth_over_a_handoff_and_a_kill(pair: Cluster) -
     assert (found.advice, found.unrecorded, member.waiting_event_id) == ("", False, "")
     async with raw_to(pair.endpoint(master), pair.endpoint(replica)) as [at_master, at_replica]:
         await at_master.create(name := new_name())
-        answer = await at_replica.pair.Handoff(pb.HandoffRequest(reason="test"), timeout=CALL_S)
+        answer = await at_replica.pair.Handoff(pb.HandoffRequest(reason="test"), timeout=OUTER_S)
         assert (answer.done, answer.master) == (True, replica)
         master, replica, at_master, at_replica = replica, master, at_replica, at_master
 
@@ -173,15 +173,15 @@ async def test_without_the_witness_a_kill_suspends_the_survivor_and_a_verdict_fr
                 await waiting
 
         old = pb.DecideRequest(verdict=verdict, event_id="b.1.0", reason="of yesterday")
-        answer = await member.pair.Decide(old, timeout=CALL_S)
+        answer = await member.pair.Decide(old, timeout=OUTER_S)
         assert not answer.done
         assert f"event b.1.0 is over; what waits now is {view.waiting_event_id}" in answer.text
         answer = await member.pair.Decide(
-            pb.DecideRequest(verdict=CONTINUE + ASSUME - verdict, reason="mixed up"), timeout=CALL_S
+            pb.DecideRequest(verdict=CONTINUE + ASSUME - verdict, reason="mixed up"), timeout=OUTER_S
         )
         assert not answer.done, "the other role's verdict does not fit"
         answer = await member.pair.Decide(
-            pb.DecideRequest(verdict=verdict, event_id=view.waiting_event_id, reason="it burns"), timeout=CALL_S
+            pb.DecideRequest(verdict=verdict, event_id=view.waiting_event_id, reason="it burns"), timeout=OUTER_S
         )
         assert (answer.done, answer.event_id) == (True, view.waiting_event_id)
         epoch = unrecorded_epoch(2, survivor, victim)
@@ -209,7 +209,7 @@ async def test_without_the_witness_a_kill_suspends_the_survivor_and_a_verdict_fr
 async def test_a_verdict_that_nobody_waits_for_is_refused(pair: Cluster) -> None:
     await roles(pair)
     async with raw_to(pair.endpoint("a")) as [member]:
-        answer = await member.pair.Decide(pb.DecideRequest(verdict=CONTINUE, reason="too early"), timeout=CALL_S)
+        answer = await member.pair.Decide(pb.DecideRequest(verdict=CONTINUE, reason="too early"), timeout=OUTER_S)
         assert not answer.done
         assert "nothing waits for a verdict here" in answer.text
         assert [event.facts["order"] for event in await told(member, 1)] == ["decide CONTINUE_AS_MASTER"]
@@ -222,7 +222,7 @@ async def test_while_automation_is_paused_nobody_takes_over_and_resuming_lets_it
     master, replica = await know_each_other(pair)
     async with raw_to(pair.endpoint(replica)) as [member]:
         request = pb.SetAutomationRequest(paused=True, reason="network work")
-        assert (await member.pair.SetAutomation(request, timeout=CALL_S)).paused
+        assert (await member.pair.SetAutomation(request, timeout=OUTER_S)).paused
         await gone(pair, replica)
         await pair.restart(replica)
         await says_that_it_is_paused(pair, replica)
@@ -234,7 +234,7 @@ async def test_while_automation_is_paused_nobody_takes_over_and_resuming_lets_it
 
         await until(waits, "paused over a restart, and it says so")
         request = pb.SetAutomationRequest(paused=False)
-        assert not (await member.pair.SetAutomation(request, timeout=CALL_S)).paused
+        assert not (await member.pair.SetAutomation(request, timeout=OUTER_S)).paused
         await until_role(pair, replica, "MASTER")
 
 
@@ -255,18 +255,18 @@ async def test_maintenance_hands_over_outlives_a_restart_and_is_taken_back(pair:
         await member.create(name := new_name())
         await member.send(name, b"before")
         order = pb.SetMaintenanceRequest(on=True, reason="new disk")
-        answer = await member.pair.SetMaintenance(order, timeout=CALL_S)
+        answer = await member.pair.SetMaintenance(order, timeout=OUTER_S)
         assert (answer.on, answer.text) == (
             True,
             f"{master} takes part in nothing until `tandemq pair maintenance off`",
         )
-        again = await member.pair.SetMaintenance(order, timeout=CALL_S)
+        again = await member.pair.SetMaintenance(order, timeout=OUTER_S)
         assert (again.on, again.text) == (True, f"{master} is in maintenance already")
         view, found = await main_of(pair, master)
         assert (view.maintenance, found.role) == (True, "MAINTENANCE")
         await until_role(pair, replica, "MASTER")
         await other.send(name, b"without it")
-        listed = await other.pair.ListEvents(pb.ListEventsRequest(limit=1_000), timeout=CALL_S)
+        listed = await other.pair.ListEvents(pb.ListEventsRequest(limit=1_000), timeout=OUTER_S)
         said = [event.text for event in listed.events if event.kind == pb.PAIR_EVENT_KIND_LINK]
         assert said[-1] == f"{master} counts as lost: an operator took it out", "nobody waits for one that said goodbye"
 
@@ -275,13 +275,13 @@ async def test_maintenance_hands_over_outlives_a_restart_and_is_taken_back(pair:
         view, found = await main_of(pair, master)
         assert (view.maintenance, found.role, found.link_state) == (True, "MAINTENANCE", "DOWN")
         with refused("INVALID_STATE", STATE, "is in maintenance", "maintenance off"):
-            await member.pair.Decide(pb.DecideRequest(verdict=ASSUME, reason="x"), timeout=CALL_S)
+            await member.pair.Decide(pb.DecideRequest(verdict=ASSUME, reason="x"), timeout=OUTER_S)
         forced = pb.ForceFailoverRequest(confirmed=True, accept_loss_after=found.log_index, reason="x")
-        answer = await member.pair.ForceFailover(forced, timeout=CALL_S)
+        answer = await member.pair.ForceFailover(forced, timeout=OUTER_S)
         assert not answer.done
         assert "is in maintenance" in answer.text
 
-        answer = await member.pair.SetMaintenance(pb.SetMaintenanceRequest(on=False), timeout=CALL_S)
+        answer = await member.pair.SetMaintenance(pb.SetMaintenanceRequest(on=False), timeout=OUTER_S)
         assert (answer.on, answer.text) == (False, f"{master} takes part again")
         assert await roles(pair) == (replica, master)
         assert await other.take(name, 2) == [b"before", b"without it"]
@@ -299,13 +299,13 @@ async def test_maintenance_that_would_end_the_service_needs_a_word_for_it(pair: 
 
     await until(unreachable, "the witness is missed")
     async with raw_to(pair.endpoint(name)) as [member]:
-        answer = await member.pair.SetMaintenance(pb.SetMaintenanceRequest(on=True), timeout=CALL_S)
+        answer = await member.pair.SetMaintenance(pb.SetMaintenanceRequest(on=True), timeout=OUTER_S)
         assert not answer.on
         why = f"{other} would serve nobody without {name}, because the witness cannot be reached"
         assert answer.text == f"nothing was changed: {why}; mend that first, or stop the service knowingly with --yes"
         await until_role(pair, master, "MASTER")
         order = pb.SetMaintenanceRequest(on=True, confirmed=True)
-        assert (await member.pair.SetMaintenance(order, timeout=CALL_S)).on
+        assert (await member.pair.SetMaintenance(order, timeout=OUTER_S)).on
         await until_role(pair, name, "MAINTENANCE")
 
 
@@ -319,7 +319,7 @@ async def test_the_only_one_that_serves_cannot_leave(pair: Cluster) -> None:
 
     await until(goes_alone, f"{master} goes on alone")
     async with raw_to(pair.endpoint(master)) as [member]:
-        answer = await member.pair.SetMaintenance(pb.SetMaintenanceRequest(on=True), timeout=CALL_S)
+        answer = await member.pair.SetMaintenance(pb.SetMaintenanceRequest(on=True), timeout=OUTER_S)
         assert not answer.on
         assert "main is served here and cannot be handed over" in answer.text
         await until_role(pair, master, "MASTER")
@@ -333,7 +333,7 @@ async def test_who_may_be_the_only_one_to_serve_cannot_leave_before_that_is_deci
         await gone(pair, replica)
         async with raw_to(pair.endpoint(master)) as [member]:
             await until_role(pair, master, "MASTER_SUSPENDED")
-            answer = await member.pair.SetMaintenance(pb.SetMaintenanceRequest(on=True), timeout=CALL_S)
+            answer = await member.pair.SetMaintenance(pb.SetMaintenanceRequest(on=True), timeout=OUTER_S)
             assert (answer.on, answer.text.partition(":")[0]) == (False, "nothing was changed")
             assert f"who serves main is being decided at {master} (MASTER_SUSPENDED)" in answer.text
     finally:
@@ -360,20 +360,20 @@ async def test_a_forced_failover_states_the_gap_and_wants_it_accepted(pair: Clus
 
         found = await until(stands_back, "the outdated copy says that it may lack operations")
         call = second.pair.ForceFailover
-        asked = await call(pb.ForceFailoverRequest(reason="look first"), timeout=CALL_S)
+        asked = await call(pb.ForceFailoverRequest(reason="look first"), timeout=OUTER_S)
         assert (asked.done, asked.last_index) == (False, found.log_index)
         assert f"accept the loss after {found.log_index}" in asked.text
         wrong = pb.ForceFailoverRequest(accept_loss_after=found.log_index - 1, confirmed=True, reason="guessed")
-        answer = await call(wrong, timeout=CALL_S)
+        answer = await call(wrong, timeout=OUTER_S)
         assert not answer.done
         assert f"holds everything up to {found.log_index}" in answer.text
         right = pb.ForceFailoverRequest(accept_loss_after=found.log_index, confirmed=True, reason="a burnt down")
-        answer = await call(right, timeout=CALL_S)
+        answer = await call(right, timeout=OUTER_S)
         assert answer.done, answer.text
         assert answer.epoch >= 3
         await second.send(name, b"served")
         for once_more in (right, pb.ForceFailoverRequest()):
-            again = await call(once_more, timeout=CALL_S)
+            again = await call(once_more, timeout=OUTER_S)
             assert not again.done
             assert "is master of main already" in again.text
 
@@ -409,7 +409,7 @@ async def test_a_malformed_order_is_refused_by_name_and_written_down(
         before = len(await orders_of(member))
         code = STATE if reason == "INVALID_STATE" else INVALID
         with refused(reason, code, words):
-            await getattr(member.pair, call)(request_, timeout=CALL_S)
+            await getattr(member.pair, call)(request_, timeout=OUTER_S)
         orders = await told(member, before + 1)
         assert orders[-1].facts["outcome"].startswith("refused: ")
         with refused("BAD_REQUEST", INVALID, f"{call}Request"):
@@ -419,7 +419,7 @@ async def test_a_malformed_order_is_refused_by_name_and_written_down(
 @pytest.fixture(scope="module")
 def shared_pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """One pair for orders that change nothing."""
-    cluster = Cluster(tmp_path_factory.mktemp("orders"))
+    cluster = patient(tmp_path_factory.mktemp("orders"))
     asyncio.run(cluster.start())
     yield cluster
     asyncio.run(cluster.stop())

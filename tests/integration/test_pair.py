@@ -22,7 +22,6 @@ from tandemq.config import Limits, member_ports
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
 from tests.integration.support import (
-    CALL_S,
     configured,
     gone,
     http_get,
@@ -35,9 +34,10 @@ from tests.integration.support import (
     sdk,
     still_serves,
     stopped_at_end,
-    until,
 )
+from tests.support.clusters import patient, quick
 from tests.support.starvation import Soon, Stopwatch
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -134,7 +134,7 @@ async def test_the_witness_may_come_last(tmp_path: Path) -> None:
 
 
 async def test_an_unpaired_manager_holds_no_replicated_queue(tmp_path: Path) -> None:
-    async with stopped_at_end(Cluster(tmp_path, members=("a",))) as cluster:
+    async with stopped_at_end(patient(tmp_path, members=("a",))) as cluster:
         await cluster.start()
         async with raw_to(cluster.endpoint("a")) as [member]:
             name = new_name()
@@ -142,7 +142,7 @@ async def test_an_unpaired_manager_holds_no_replicated_queue(tmp_path: Path) -> 
                 await member.create(name, replication=admin.REPLICATION_FULL)
             request = admin.CreateReplicatedQueueRequest(name=name, request_id=new_id())
             with refused("CONFIG_ERROR", STATE, "unpaired"):
-                await member.admin.CreateReplicatedQueue(request, timeout=CALL_S)
+                await member.admin.CreateReplicatedQueue(request, timeout=OUTER_S)
             await member.create(name)
             header = (await member.send(name, b"x")).header
             assert (header.pair, header.copies) == ("a", 1)
@@ -160,7 +160,7 @@ async def health_of(cluster: Cluster, name: str) -> dict[str, int]:
         stub = health_pb2_grpc.HealthStub(member.channel)
         names = ("", "tandemq.v1.QueueService", "tandemq.v1.readable")
         requests = {each: health_pb2.HealthCheckRequest(service=each) for each in names}
-        return {each: (await stub.Check(request, timeout=CALL_S)).status for each, request in requests.items()}
+        return {each: (await stub.Check(request, timeout=OUTER_S)).status for each, request in requests.items()}
 
 
 async def test_health_reflection_and_http_say_what_each_member_is(pair: Cluster) -> None:
@@ -170,7 +170,7 @@ async def test_health_reflection_and_http_say_what_each_member_is(pair: Cluster)
         assert await health_of(pair, name) == expected
         async with raw_to(pair.endpoint(name)) as [member]:
             stub = reflection_pb2_grpc.ServerReflectionStub(member.channel)
-            call = stub.ServerReflectionInfo(timeout=CALL_S)
+            call = stub.ServerReflectionInfo(timeout=OUTER_S)
             await call.write(reflection_pb2.ServerReflectionRequest(list_services=""))
             services = {entry.name for entry in (await call.read()).list_services_response.service}
             contract = {name for path in PROTO.glob("*.proto") for name in SERVICE.findall(path.read_text("utf-8"))}
@@ -209,7 +209,7 @@ async def test_a_master_goes_on_alone_and_never_in_silence(pair: Cluster) -> Non
         assert caught.retry_info
         with refused("NOT_ENOUGH_COPIES", AWAY, "1 member(s)"):
             await member.send(careful, b"never")
-        call = member.queue.Produce(timeout=CALL_S)
+        call = member.queue.Produce(timeout=OUTER_S)
         await call.write(service.ProduceRequest(open={"client_id": b"p", "queue": careful, "min_copies": 2}))
         await call.read()
         await call.write(
@@ -274,7 +274,7 @@ class Load:
         try:
             yield self
             self._over.set()
-            await asyncio.wait_for(asyncio.gather(*tasks), 2 * LEASE_S + CALL_S)
+            await asyncio.wait_for(asyncio.gather(*tasks), OUTER_S)
         finally:
             for task in tasks:
                 task.cancel()
@@ -297,6 +297,7 @@ class Load:
 
 @pytest.mark.promise
 @pytest.mark.clock
+@pytest.mark.parametrize("pair", [quick], indirect=True)
 @pytest.mark.requirement("R105", "R110", "R122")
 async def test_no_message_is_lost_or_doubled_when_the_master_dies_under_load(pair: Cluster) -> None:
     name = new_name()
@@ -324,6 +325,7 @@ async def test_no_message_is_lost_or_doubled_when_the_master_dies_under_load(pai
 
 @pytest.mark.promise
 @pytest.mark.clock
+@pytest.mark.parametrize("pair", [quick], indirect=True)
 async def test_a_frozen_master_is_replaced_and_never_serves_again(pair: Cluster) -> None:
     name = new_name()
     async with sdk(pair) as client, raw_to(*pair.endpoints) as (a, b):
@@ -333,13 +335,13 @@ async def test_a_frozen_master_is_replaced_and_never_serves_again(pair: Cluster)
             await load.goes_on()
             pair.pause("a")
             with Soon("the takeover", TAKEOVER_S):
-                header = (await b.admin.GetQueue(admin.GetQueueRequest(name=name), timeout=CALL_S)).header
+                header = (await b.admin.GetQueue(admin.GetQueueRequest(name=name), timeout=OUTER_S)).header
             assert (header.member, header.epoch) == ("b", 2)
             await load.goes_on()
             pair.resume("a")
             while True:  # from its first breath on it forwards, or refuses; it never answers as master of epoch 1
                 try:
-                    answer = await a.admin.GetQueue(admin.GetQueueRequest(name=name), timeout=CALL_S)
+                    answer = await a.admin.GetQueue(admin.GetQueueRequest(name=name), timeout=OUTER_S)
                 except grpc.aio.AioRpcError as error:
                     if error.code() is not AWAY:
                         raise
@@ -358,10 +360,10 @@ async def test_streams_opened_at_the_replica_live_through_the_death_of_the_maste
     name = new_name()
     async with raw_to(pair.endpoint("b")) as [member]:
         await member.create(name)
-        produce = member.queue.Produce(timeout=30)
+        produce = member.queue.Produce(timeout=OUTER_S)
         await produce.write(service.ProduceRequest(open={"client_id": b"p", "queue": name}))
         assert (await produce.read()).HasField("opened")
-        consume = member.queue.Consume(timeout=30)
+        consume = member.queue.Consume(timeout=OUTER_S)
         await consume.write(service.ConsumeRequest(open={"queue": name, "client_id": b"c"}))
         assert (await consume.read()).HasField("opened")
         await consume.write(service.ConsumeRequest(credit={"messages": 1000, "bytes": 1 << 20}))
@@ -382,7 +384,7 @@ async def test_streams_opened_at_the_replica_live_through_the_death_of_the_maste
                 pass
             raise await _ending(consume)
         assert caught.retry_info
-        again = member.queue.Consume(timeout=30)
+        again = member.queue.Consume(timeout=OUTER_S)
         await again.write(service.ConsumeRequest(open={"queue": name, "client_id": b"c"}))
         await again.write(service.ConsumeRequest(credit={"messages": 1000, "bytes": 1 << 20}))
         got: list[bytes] = []
@@ -451,7 +453,7 @@ async def test_a_master_without_peer_and_witness_acknowledges_nothing(pair: Clus
             await member.queue.Enqueue(request, timeout=0.5)
         assert info.value.code() in (AWAY, grpc.StatusCode.DEADLINE_EXCEEDED)
         pair.spawn(WITNESS)
-        await until_done(lambda: member.queue.Enqueue(request, timeout=CALL_S))
+        await until_done(lambda: member.queue.Enqueue(request, timeout=OUTER_S))
         assert await member.take(name, 10) == [b"x"], "once, however often it was asked for"
         await pair.restart("b")
         await pair.wait_ready()

@@ -16,7 +16,9 @@ from tandemq import aio
 from tandemq.config import Limits
 from tandemq.errors import ResourceExhausted
 from tandemq.v1 import queue_admin_service_pb2 as admin
-from tests.integration.support import gone, new_name, sdk, stopped_at_end, until
+from tests.integration.support import gone, new_name, sdk, stopped_at_end
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -85,7 +87,7 @@ async def test_r153_changed_under_load_and_both_killed_right_after_the_answer(pa
 async def test_r153_the_master_dies_in_the_middle_and_the_next_one_ends_it(pair: Cluster) -> None:
     """40 MiB take twenty parts. The call of the SDK is repeated at the other member, under its request id."""
     name = new_name()
-    async with sdk(pair, timeout=60.0) as client:
+    async with sdk(pair, timeout=OUTER_S) as client:
         await client.create_queue(name, VOLATILE)
         sent = [b"%d " % number + bytes(MIB - 10) for number in range(TOTAL)]
         for at in range(0, TOTAL, 2):
@@ -114,7 +116,7 @@ async def test_r153_the_master_dies_in_the_middle_and_the_next_one_ends_it(pair:
 @pytest.mark.requirement("R153")
 async def test_r153_a_store_without_room_refuses_the_change(tmp_path: Path) -> None:
     """With a reason, and nothing is changed; consuming makes room, as the text says."""
-    async with stopped_at_end(Cluster(tmp_path, limits=Limits(map_bytes=24 * MIB))) as pair:
+    async with stopped_at_end(patient(tmp_path, limits=Limits(map_bytes=24 * MIB))) as pair:
         await pair.start()
         name = new_name()
         async with sdk(pair) as client:

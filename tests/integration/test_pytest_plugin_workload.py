@@ -53,7 +53,7 @@ def test_the_verdict_is_the_tests(pytester: pytest.Pytester) -> None:
     assert re.search(r"lost [1-9]", text)
     assert "BROKEN nothing_acknowledged_is_lost" in text
     assert "the workload was never started" in text
-    check_nothing_left(facts_of(pytester, "facts.json"), within_s=0.0)
+    check_nothing_left(facts_of(pytester, "facts.json"), at_once=True)
 
 
 CARRIER = """
@@ -206,7 +206,7 @@ def test_a_toxiproxy_that_dies_is_told(pytester: pytest.Pytester, keep: tuple[st
     told = re.findall(r"^Toxiproxy at [\d.:]+ ended by itself with signal 9; see .*toxiproxy.log", text, re.MULTILINE)
     assert len(told) == 3
     for name in ("before", "in", "unseen"):
-        check_nothing_left(facts_of(pytester, f"{name}.json"), within_s=0.0)
+        check_nothing_left(facts_of(pytester, f"{name}.json"), at_once=True)
 
 
 @pytest.mark.long
@@ -257,7 +257,7 @@ def test_a_member_that_ends_itself_after_a_freeze_is_started_again(pytester: pyt
     result = pytester.runpytest_subprocess(f"--tandemq-toxiproxy={toxiproxy_program()}")
     result.assert_outcomes(passed=4, errors=1)
     assert "witness ended by itself with exit code 0" in said(result)
-    check_nothing_left(facts_of(pytester, "facts.json"), within_s=0.0)
+    check_nothing_left(facts_of(pytester, "facts.json"), at_once=True)
 
 
 @pytest.mark.long

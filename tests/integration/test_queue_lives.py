@@ -12,7 +12,9 @@ from tandemq import aio
 from tandemq.errors import TandemqError
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
-from tests.integration.support import new_name, stopped_at_end, until
+from tests.integration.support import new_name, stopped_at_end
+from tests.support.clusters import patient
+from tests.support.until import until
 
 pytestmark = pytest.mark.process
 
@@ -153,7 +155,7 @@ async def test_r163_a_waiting_receiver_is_released_when_receiving_is_disabled(cl
 
 @pytest.mark.requirement("R020", "R046")
 async def test_r046_profile_classic_gives_what_the_first_design_says(tmp_path: Path) -> None:
-    async with stopped_at_end(Cluster(tmp_path, profile="classic")) as cluster:
+    async with stopped_at_end(patient(tmp_path, profile="classic")) as cluster:
         await cluster.start()
         async with aio.connect(cluster.endpoints[1]) as client:
             assert (await client.get_defaults()).profile == "classic"

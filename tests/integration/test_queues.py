@@ -15,7 +15,9 @@ from tandemq.errors import from_rpc_error
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
-from tests.integration.support import CALL_S, Raw, gone, new_id, new_name, raw_to, refused, until
+from tests.integration.support import Raw, gone, new_id, new_name, raw_to, refused
+from tests.support.clusters import quick
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -37,16 +39,16 @@ async def members(pair: Cluster) -> AsyncIterator[list[Raw]]:
 async def _send_marked(member: Raw, queue: str, *marks: bool | None) -> service.EnqueueResponse:
     messages = [{"payload": b"%d" % place, "persistent": mark} for place, mark in enumerate(marks)]
     request = service.EnqueueRequest(queue=queue, request_id=new_id(), messages=messages)
-    return await member.queue.Enqueue(request, timeout=CALL_S)
+    return await member.queue.Enqueue(request, timeout=OUTER_S)
 
 
 async def _browse(member: Raw, queue: str) -> list[bytes]:
-    page = await member.queue.BrowsePage(service.BrowsePageRequest(queue=queue, max_messages=1000), timeout=CALL_S)
+    page = await member.queue.BrowsePage(service.BrowsePageRequest(queue=queue, max_messages=1000), timeout=OUTER_S)
     return [message.message.payload for message in page.messages]
 
 
 async def _info(member: Raw, queue: str) -> admin.QueueInfo:
-    return (await member.admin.GetQueue(admin.GetQueueRequest(name=queue), timeout=CALL_S)).queue
+    return (await member.admin.GetQueue(admin.GetQueueRequest(name=queue), timeout=OUTER_S)).queue
 
 
 async def _both_restart(pair: Cluster) -> None:
@@ -119,7 +121,7 @@ async def test_a_persistent_message_in_a_volatile_queue_is_warned_of(members: li
     for member in members:
         sent = await _send_marked(member, name, True, False, None)
         assert [result.warning for result in sent.results] == [DOWNGRADED, NO_WARNING, NO_WARNING]
-    call = members[1].queue.Produce(timeout=CALL_S)
+    call = members[1].queue.Produce(timeout=OUTER_S)
     await call.write(service.ProduceRequest(open={"client_id": b"p", "queue": name}))
     await call.read()
     for sequence, mark, warning in ((1, 2, DOWNGRADED), (2, 1, NO_WARNING)):
@@ -135,19 +137,20 @@ async def test_a_repetition_is_warned_of_again(members: list[Raw]) -> None:
     await members[0].create(name, persistence=admin.PERSISTENCE_VOLATILE)
     messages = [{"payload": b"x", "persistent": True}]
     request = service.EnqueueRequest(queue=name, request_id=new_id(), messages=messages)
-    first = await members[0].queue.Enqueue(request, timeout=CALL_S)
-    again = await members[0].queue.Enqueue(request, timeout=CALL_S)
+    first = await members[0].queue.Enqueue(request, timeout=OUTER_S)
+    again = await members[0].queue.Enqueue(request, timeout=OUTER_S)
     assert again.duplicate
     assert (again.results, again.header.level) == (first.results, first.header.level)
 
 
+@pytest.mark.parametrize("pair", [quick], indirect=True)
 async def test_a_refusal_that_is_certain_means_that_nothing_was_stored(pair: Cluster, members: list[Raw]) -> None:
     name = new_name()
     await members[0].create(name)
     pair.pause("b")
     request = service.EnqueueRequest(queue=name, request_id=new_id(), messages=[{"payload": b"x"}], min_copies=2)
     with pytest.raises(grpc.aio.AioRpcError) as info:
-        await members[0].queue.Enqueue(request, timeout=CALL_S)
+        await members[0].queue.Enqueue(request, timeout=OUTER_S)
     pair.resume("b")
     await pair.wait_ready()
     assert not (from_rpc_error(info.value).definite and await _browse(members[0], name))
@@ -158,23 +161,23 @@ async def test_a_refusal_that_is_certain_means_that_nothing_was_stored(pair: Clu
 
 async def _open(member: Raw, name: str, **fields: Any) -> admin.QueueInfo:
     request = admin.OpenReplicatedQueueRequest(name=name, request_id=new_id(), **fields)
-    return (await member.admin.OpenReplicatedQueue(request, timeout=CALL_S)).queue
+    return (await member.admin.OpenReplicatedQueue(request, timeout=OUTER_S)).queue
 
 
 async def _close(member: Raw, name: str) -> admin.QueueInfo:
     request = admin.CloseReplicatedQueueRequest(name=name, request_id=new_id())
-    return (await member.admin.CloseReplicatedQueue(request, timeout=CALL_S)).queue
+    return (await member.admin.CloseReplicatedQueue(request, timeout=OUTER_S)).queue
 
 
 async def _destroy(member: Raw, name: str, **fields: Any) -> bool:
     request = admin.DestroyReplicatedQueueRequest(name=name, request_id=new_id(), **fields)
-    return (await member.admin.DestroyReplicatedQueue(request, timeout=CALL_S)).deleted
+    return (await member.admin.DestroyReplicatedQueue(request, timeout=OUTER_S)).deleted
 
 
 async def _created(member: Raw, **config: Any) -> str:
     name = new_name()
     request = admin.CreateReplicatedQueueRequest(name=name, request_id=new_id(), config=config)
-    queue = (await member.admin.CreateReplicatedQueue(request, timeout=CALL_S)).queue
+    queue = (await member.admin.CreateReplicatedQueue(request, timeout=OUTER_S)).queue
     assert (queue.state, list(queue.open_members)) == (admin.QUEUE_STATE_CONFIGURED, [])
     return name
 

@@ -16,7 +16,6 @@ import grpc.aio
 import pytest
 from click.testing import CliRunner
 
-from chaos.cluster import Cluster
 from tandemq.cli import root
 from tandemq.cli.session import GENERAL_STEPS, NEXT_STEPS
 from tandemq.config import Failover, Limits
@@ -74,6 +73,7 @@ from tests.integration.reasons import (
     with_own,
 )
 from tests.integration.support import check_refusal, configured, gone, new_name, raw_to
+from tests.support.clusters import patient
 
 pytestmark = pytest.mark.process
 
@@ -84,9 +84,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("reasons")
     limits = Limits(volatile_bytes=VOLATILE_BYTES)
-    pair = Cluster(folder / "pair", limits=limits)
+    pair = patient(folder / "pair", limits=limits)
     asyncio.run(pair.start())
-    suspended = Cluster(folder / "suspended", witnessed=False, limits=SOON, failover=Failover(classifier="suspend"))
+    suspended = patient(folder / "suspended", witnessed=False, limits=SOON, failover=Failover(classifier="suspend"))
     asyncio.run(suspended.start())
     asyncio.run(gone(suspended, "b"))
     lone = configured(folder / "lone", witnessed=False, limits=SOON)

@@ -17,7 +17,9 @@ from tandemq.config import ManagerConfig, member_ports
 from tandemq.embedded import open_manager
 from tandemq.v1 import pair_service_pb2 as pair_pb
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb
-from tests.integration.support import CALL_S, Raw, gone, new_id, raw_to, refused, roles, until
+from tests.integration.support import Raw, gone, new_id, raw_to, refused, roles
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 PAYLOADS = [b"%d" % number for number in range(250)]
@@ -25,17 +27,17 @@ PAYLOADS = [b"%d" % number for number in range(250)]
 
 async def restore(member: Raw, name: str, source: str = "q.tqb", request_id: bytes = b"") -> Any:
     request = admin_pb.RestoreQueueRequest(name=name, request_id=request_id or new_id(), source=source)
-    return await member.admin.RestoreQueue(request, timeout=CALL_S)
+    return await member.admin.RestoreQueue(request, timeout=OUTER_S)
 
 
 async def close(member: Raw, name: str) -> None:
     request = admin_pb.CloseReplicatedQueueRequest(name=name, request_id=new_id())
-    await member.admin.CloseReplicatedQueue(request, timeout=CALL_S)
+    await member.admin.CloseReplicatedQueue(request, timeout=OUTER_S)
 
 
 async def open_at(member: Raw, name: str) -> None:
     request = admin_pb.OpenReplicatedQueueRequest(name=name, request_id=new_id())
-    await member.admin.OpenReplicatedQueue(request, timeout=CALL_S)
+    await member.admin.OpenReplicatedQueue(request, timeout=OUTER_S)
 
 
 async def back_up(cluster: Cluster, name: str) -> None:
@@ -59,7 +61,7 @@ async def taken(member: Raw, name: str) -> list[Any]:
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[tuple[Cluster, Raw, Raw]]:
     """The pair whose queue was backed up, its master and its replica."""
-    async with Cluster(tmp_path / "c").running() as cluster:
+    async with patient(tmp_path / "c").running() as cluster:
         master, replica = await roles(cluster)
         async with raw_to(cluster.endpoint(master), cluster.endpoint(replica)) as (first, second):
             await first.create("q")
@@ -97,7 +99,7 @@ async def test_a_queue_is_put_back_once_when_it_is_closed_empty_or_gone(pair: tu
     await cluster.wait_for(PairView.equal, "both members hold the same")
 
     # Gone: it is made as it was, and serves nobody before it is opened.
-    await master.admin.DeleteQueue(admin_pb.DeleteQueueRequest(name="q", request_id=new_id()), timeout=CALL_S)
+    await master.admin.DeleteQueue(admin_pb.DeleteQueueRequest(name="q", request_id=new_id()), timeout=OUTER_S)
     with refused("QUEUE_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "own store"):
         await restore(master, "q", "")
     done = await restore(replica, "q")
@@ -108,7 +110,7 @@ async def test_a_queue_is_put_back_once_when_it_is_closed_empty_or_gone(pair: tu
     # Empty, and open: purged by mistake, say.
     await open_at(master, "q")
     await open_at(replica, "q")
-    await master.admin.PurgeQueue(admin_pb.PurgeQueueRequest(name="q", request_id=new_id()), timeout=CALL_S)
+    await master.admin.PurgeQueue(admin_pb.PurgeQueueRequest(name="q", request_id=new_id()), timeout=OUTER_S)
     assert (await restore(master, "q")).restored == 250
     await cluster.wait_for(PairView.equal, "both members hold the same")
     await _is_repeated_after_its_master_died(cluster, master, replica)
@@ -131,7 +133,7 @@ async def test_what_cannot_be_restored_says_why_and_changes_nothing(tmp_path: Pa
         (directory / "flipped.tqb").write_bytes(data[:2000] + bytes([data[2000] ^ 1]) + data[2001:])
         (directory / "newer.tqb").write_bytes(data[:7] + b"\x63" + data[8:])
         (directory / "link.tqb").symlink_to("/etc/passwd")
-        await alone.admin.PurgeQueue(admin_pb.PurgeQueueRequest(name="q", request_id=new_id()), timeout=CALL_S)
+        await alone.admin.PurgeQueue(admin_pb.PurgeQueueRequest(name="q", request_id=new_id()), timeout=OUTER_S)
         await _refuses(alone)
         update = admin_pb.UpdateQueueRequest(
             name="q",
@@ -139,18 +141,18 @@ async def test_what_cannot_be_restored_says_why_and_changes_nothing(tmp_path: Pa
             config=admin_pb.QueueConfig(max_length=249),
             update_mask={"paths": ["max_length"]},
         )
-        await alone.admin.UpdateQueue(update, timeout=CALL_S)
+        await alone.admin.UpdateQueue(update, timeout=OUTER_S)
         with refused("QUEUE_FULL", grpc.StatusCode.RESOURCE_EXHAUSTED, "250 messages", "may hold 249"):
             await restore(alone, "q")
-        info = (await alone.admin.GetQueue(admin_pb.GetQueueRequest(name="q"), timeout=CALL_S)).queue
+        info = (await alone.admin.GetQueue(admin_pb.GetQueueRequest(name="q"), timeout=OUTER_S)).queue
         assert (info.length, info.enqueued_total) == (0, 250)
 
         # Gone: an unpaired manager makes it anew in its own domain, and knows the call again.
-        await alone.admin.DeleteQueue(admin_pb.DeleteQueueRequest(name="q", request_id=new_id()), timeout=CALL_S)
+        await alone.admin.DeleteQueue(admin_pb.DeleteQueueRequest(name="q", request_id=new_id()), timeout=OUTER_S)
         request_id = new_id()
         assert (await restore(alone, "q", request_id=request_id)).restored == 250
         assert (await restore(alone, "q", request_id=request_id)).duplicate
-        await alone.admin.DeleteQueue(admin_pb.DeleteQueueRequest(name="q", request_id=new_id()), timeout=CALL_S)
+        await alone.admin.DeleteQueue(admin_pb.DeleteQueueRequest(name="q", request_id=new_id()), timeout=OUTER_S)
         with refused("INVALID_STATE", grpc.StatusCode.FAILED_PRECONDITION, "deleted since"):
             await restore(alone, "q", request_id=request_id)
 
@@ -176,7 +178,7 @@ async def _refuses(alone: Raw) -> None:
 
 async def _is_repeated_after_its_master_died(cluster: Cluster, master: Raw, replica: Raw) -> None:
     """A part of it was ordered: the next master brings the rest, and nothing twice."""
-    await master.admin.PurgeQueue(admin_pb.PurgeQueueRequest(name="q", request_id=new_id()), timeout=CALL_S)
+    await master.admin.PurgeQueue(admin_pb.PurgeQueueRequest(name="q", request_id=new_id()), timeout=OUTER_S)
     name = next(each for each in cluster.members if cluster.endpoint(each) == master.endpoint)
     other = next(each for each in cluster.members if each != name)
     request_id = new_id()
@@ -205,5 +207,5 @@ async def _is_repeated_after_its_master_died(cluster: Cluster, master: Raw, repl
 
 
 async def _log_index(member: Raw) -> int:
-    status = await member.pair.GetPairStatus(pair_pb.GetPairStatusRequest(), timeout=CALL_S)
+    status = await member.pair.GetPairStatus(pair_pb.GetPairStatusRequest(), timeout=OUTER_S)
     return next(domain.log_index for domain in status.member.domains if domain.name == "main")

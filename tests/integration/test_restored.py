@@ -11,7 +11,8 @@ import pytest
 from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.errors import TandemqError
-from tests.integration.support import until
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -23,7 +24,7 @@ def _kill(cluster: Cluster, *names: str) -> None:
     for name in names:
         process = cluster.children[name].process
         assert process is not None
-        process.wait(5)
+        process.wait(OUTER_S)
         if process.stdin is not None:
             process.stdin.close()
 
@@ -43,7 +44,7 @@ async def _whole(client: aio.Client) -> dict[str, Any] | None:
 @pytest.mark.parametrize("first", ["a", "b"])
 async def test_an_older_copy_of_a_directory_follows_and_takes_nothing_back(tmp_path: Path, first: str) -> None:
     """The copy says IN_SYNC in good faith, and its member is the one that the register names."""
-    async with Cluster(tmp_path / "c").running() as cluster, aio.connect(cluster.target) as client:
+    async with patient(tmp_path / "c").running() as cluster, aio.connect(cluster.target) as client:
         await client.create_queue("q")
         async with client.producer("q") as producer:
             await producer.send_many([b"old"] * 10)
@@ -67,7 +68,7 @@ async def test_an_older_copy_of_a_directory_follows_and_takes_nothing_back(tmp_p
 
 async def test_a_witness_that_was_put_back_wipes_nobody(tmp_path: Path) -> None:
     """It gives one epoch out again. The member that served alone in it keeps its data and waits for an operator."""
-    async with Cluster(tmp_path / "c").running() as cluster, aio.connect(cluster.target) as client:
+    async with patient(tmp_path / "c").running() as cluster, aio.connect(cluster.target) as client:
         await client.create_queue("q")
         await until(lambda: _whole(client), "the pair is whole")
         witness = tmp_path / "c" / "witness"
@@ -106,7 +107,7 @@ async def test_a_witness_that_was_put_back_wipes_nobody(tmp_path: Path) -> None:
 async def test_two_producers_with_one_client_id_are_told_apart(tmp_path: Path) -> None:
     """The second one's messages are other messages under used sequences: never answered as repetitions."""
     async with (
-        Cluster(tmp_path / "c").running() as cluster,
+        patient(tmp_path / "c").running() as cluster,
         aio.connect(cluster.target) as one,
         aio.connect(cluster.target) as two,
     ):

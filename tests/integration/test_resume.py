@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import Cluster
 from tandemq.v1 import queue_service_pb2 as service
-from tests.integration.support import CALL_S, Raw, new_name, raw_to
+from tests.integration.support import Raw, new_name, raw_to
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S
 
 pytestmark = pytest.mark.process
 
@@ -17,7 +18,7 @@ CLIENT = b"worker-1"
 
 async def _open(member: Raw, queue: str, **fields: int) -> service.Deliveries:
     """Opens a Consume stream, takes the first deliveries, and lets the stream die with its lease."""
-    stream = member.queue.Consume(timeout=CALL_S)
+    stream = member.queue.Consume(timeout=OUTER_S)
     opening = service.ConsumeOpen(queue=queue, client_id=CLIENT, **fields)
     await stream.write(service.ConsumeRequest(open=opening))
     await stream.write(service.ConsumeRequest(credit=service.ConsumeCredit(messages=10, bytes=1 << 20)))
@@ -32,7 +33,7 @@ async def _open(member: Raw, queue: str, **fields: int) -> service.Deliveries:
 @pytest.mark.promise
 @pytest.mark.parametrize("at", ["a", "b"])
 async def test_what_never_arrived_comes_again_at_once_as_a_first_delivery(at: str, tmp_path: Path) -> None:
-    async with Cluster(tmp_path).running() as pair, raw_to(pair.endpoint(at)) as [member]:
+    async with patient(tmp_path).running() as pair, raw_to(pair.endpoint(at)) as [member]:
         name = new_name()
         await member.create(name)
         await member.send(name, *(b"%d" % number for number in range(10)))

@@ -22,8 +22,9 @@ from replica.node.members import MAIN
 from tandemq import aio
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin
-from tests.integration.support import Raw, raw_to, until
+from tests.integration.support import Raw, raw_to
 from tests.integration.test_verify import compared, kill, pair_with, refusal, whole
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -43,7 +44,7 @@ class Gate:
 
     def pass_through(self) -> None:
         self.reached.set()
-        assert self.opened.wait(100)
+        assert self.opened.wait(OUTER_S)
 
 
 @contextmanager

@@ -8,9 +8,10 @@ import grpc
 import pytest
 from grpc.aio import AioRpcError
 
-from chaos.cluster import Cluster
 from tandemq.config import Limits
-from tests.integration.support import new_name, raw_to, stopped_at_end, until
+from tests.integration.support import new_name, raw_to, stopped_at_end
+from tests.support.clusters import patient
+from tests.support.until import until
 
 pytestmark = pytest.mark.process
 
@@ -18,7 +19,7 @@ SMALL, LARGE = 16 << 20, 256 << 20
 
 
 async def test_a_master_whose_store_is_full_hands_off_to_a_replica_with_room(tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path / "pair", settings={"a": {"limits": Limits(map_bytes=SMALL)}})
+    cluster = patient(tmp_path / "pair", settings={"a": {"limits": Limits(map_bytes=SMALL)}})
     async with stopped_at_end(cluster):
         await cluster.start()
         async with raw_to(cluster.endpoint("a")) as (a,):

@@ -16,7 +16,9 @@ from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.errors import from_rpc_error
 from tandemq.v1 import pair_service_pb2 as pb
-from tests.integration.support import Raw, raw_to, until
+from tests.integration.support import Raw, raw_to
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -29,7 +31,7 @@ def kill(cluster: Cluster, *names: str) -> None:
         cluster.kill(name)
         process = cluster.children[name].process
         assert process is not None
-        process.wait(5)
+        process.wait(OUTER_S)
         if process.stdin is not None:
             process.stdin.close()
 
@@ -101,7 +103,7 @@ async def refusal(call: Any) -> str:
 
 @pytest.mark.promise
 async def test_invariant14_what_was_cut_is_salvaged_and_put_back_once(tmp_path: Path) -> None:
-    async with Cluster(tmp_path / "c").running() as cluster, aio.connect(cluster.target) as client:
+    async with patient(tmp_path / "c").running() as cluster, aio.connect(cluster.target) as client:
         endpoints = {name: cluster.config(name).endpoint for name in ("a", "b")}
         async with raw_to(endpoints["a"], endpoints["b"]) as (a, b):
             await diverge(cluster, tmp_path, client, a)
@@ -154,7 +156,7 @@ async def test_invariant14_what_was_cut_is_salvaged_and_put_back_once(tmp_path: 
 
 
 async def test_a_forced_failover_is_taken_back_and_what_it_took_in_is_put_back(tmp_path: Path) -> None:
-    async with Cluster(tmp_path / "c").running() as cluster, aio.connect(cluster.target) as client:
+    async with patient(tmp_path / "c").running() as cluster, aio.connect(cluster.target) as client:
         endpoints = {name: cluster.config(name).endpoint for name in ("a", "b")}
         target = ["--target", f"{endpoints['a']},{endpoints['b']}"]
         await client.create_queue("q")

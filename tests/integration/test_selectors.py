@@ -13,7 +13,9 @@ import pytest
 from chaos.cluster import Cluster
 from tandemq import Outgoing, Where, aio
 from tandemq.v1 import queue_service_pb2 as service
-from tests.integration.support import CALL_S, Raw, new_id, new_name, raw_to, refused
+from tests.integration.support import Raw, new_id, new_name, raw_to, refused
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S
 
 pytestmark = pytest.mark.process
 MANY = 50_000
@@ -21,7 +23,7 @@ MANY = 50_000
 
 @pytest.fixture
 async def pair(tmp_path: Path) -> AsyncIterator[Cluster]:
-    async with Cluster(tmp_path).running() as cluster:
+    async with patient(tmp_path).running() as cluster:
         yield cluster
 
 
@@ -74,11 +76,11 @@ async def _dequeue(member: Raw, queue: str) -> Any:
 
 async def _browse(member: Raw, queue: str) -> Any:
     request = service.BrowsePageRequest(queue=queue, filter={"selector": "a = "})
-    return await member.queue.BrowsePage(request, timeout=CALL_S)
+    return await member.queue.BrowsePage(request, timeout=OUTER_S)
 
 
 async def _consume(member: Raw, queue: str) -> Any:
-    call = member.queue.Consume(timeout=CALL_S)
+    call = member.queue.Consume(timeout=OUTER_S)
     opening = {"queue": queue, "client_id": new_id(), "filter": {"selector": "a = "}}
     await call.write(service.ConsumeRequest(open=opening))
     return await call.read()

@@ -21,8 +21,10 @@ from chaos.history import Handed
 from chaos.workload import Workload
 from tandemq.v1 import pair_service_pb2 as pb
 from tests.integration.matrix import under_load
-from tests.integration.support import CALL_S, raw_to, roles, until
+from tests.integration.support import raw_to, roles
+from tests.support.clusters import patient, quick
 from tests.support.starvation import Stopwatch
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -34,7 +36,7 @@ async def hand_over(cluster: Cluster, load: Workload, asked: str) -> pb.HandoffR
     """Orders a handoff at one member and writes down how it was answered."""
     asked_s = load.now_s
     async with raw_to(cluster.endpoint(asked)) as [member]:
-        reply = await member.pair.Handoff(pb.HandoffRequest(reason="test"), timeout=CALL_S)
+        reply = await member.pair.Handoff(pb.HandoffRequest(reason="test"), timeout=OUTER_S)
     load.history.handed.append(
         Handed(asked_s, load.now_s, reply.handoff_id, reply.done, reply.master, reply.epoch, tuple(reply.reasons))
     )
@@ -55,7 +57,7 @@ def epochs_served(load: Workload) -> set[int]:
 @pytest.mark.clock
 @pytest.mark.parametrize("kills", SHORT + LONG)
 async def test_kills_in_a_row(tmp_path: Path, kills: int) -> None:
-    async with Cluster(tmp_path).running() as cluster, under_load(cluster) as load:
+    async with quick(tmp_path).running() as cluster, under_load(cluster) as load:
         for _ in range(kills):
             with Stopwatch() as watch:
                 master, _ = await roles(cluster)
@@ -72,7 +74,7 @@ async def test_kills_in_a_row(tmp_path: Path, kills: int) -> None:
 @pytest.mark.parametrize("handoffs", SHORT + LONG)
 async def test_handoffs_in_a_row(tmp_path: Path, handoffs: int) -> None:
     """Asked of the master and of the replica in turn. No epoch but those that were handed over: no copy, no claim."""
-    async with Cluster(tmp_path).running() as cluster, under_load(cluster) as load:
+    async with patient(tmp_path).running() as cluster, under_load(cluster) as load:
         for number in range(handoffs):
             with Stopwatch() as watch:
                 master, replica = await roles(cluster)
@@ -97,7 +99,7 @@ async def test_handoffs_in_a_row(tmp_path: Path, handoffs: int) -> None:
 async def test_faults_of_every_kind_in_a_row(tmp_path: Path, seed: int, faults: int) -> None:
     """Kills, pauses, handoffs and cuts of either member, drawn from a seed."""
     draw = random.Random(seed)
-    async with Cluster(tmp_path, relayed=True).running() as cluster, under_load(cluster) as load:
+    async with quick(tmp_path, relayed=True).running() as cluster, under_load(cluster) as load:
         for _ in range(faults):
             name, other = draw.sample(["a", "b"], 2)
             kind = draw.choice(["kill", "both", "pause", "handoff", "cut", "isolate", "one way", "witness"])
@@ -142,7 +144,7 @@ async def _hurt(cluster: Cluster, load: Workload, kind: str, name: str, other: s
 async def test_a_crash_in_the_middle_of_a_handoff(tmp_path: Path) -> None:
     """Either member dies a few milliseconds after the order, so at any step of it: never two masters, nothing lost."""
     draw = random.Random(5)
-    async with Cluster(tmp_path).running() as cluster, under_load(cluster) as load:
+    async with quick(tmp_path).running() as cluster, under_load(cluster) as load:
         for number in range(8):
             master, replica = await roles(cluster)
             order = asyncio.create_task(hand_over(cluster, load, master))

@@ -17,7 +17,8 @@ import pytest
 
 from chaos.cluster import Cluster
 from tandemq import aio
-from tests.integration.support import until
+from tests.support.clusters import quick
+from tests.support.until import until
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
@@ -96,7 +97,7 @@ async def _mains(client: aio.Client) -> list[Any]:
 @pytest.mark.parametrize("seed", [1, 2, 3, 4])
 async def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(seed: int, tmp_path: Path) -> None:
     draw, account = random.Random(seed), Account()
-    async with Cluster(tmp_path).running() as cluster:
+    async with quick(tmp_path).running() as cluster:
         ends = [cluster.target, cluster.target, ",".join(reversed(cluster.endpoints))]
         clients = [aio.connect(end, follow_master=not place) for place, end in enumerate(ends)]
         async with clients[0] as watcher, clients[1] as first, clients[2] as second:

@@ -16,13 +16,14 @@ from tandemq.cli import root
 from tandemq.client.staging import new_stage_id
 from tandemq.errors import Refused
 from tests.integration.support import new_name
+from tests.support.clusters import patient
 
 pytestmark = pytest.mark.process
 
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    cluster = Cluster(tmp_path_factory.mktemp("commands"))
+    cluster = patient(tmp_path_factory.mktemp("commands"))
 
     async def begin() -> None:
         await cluster.start()

@@ -14,7 +14,9 @@ from tandemq import aio
 from tandemq.client.staging import new_stage_id
 from tandemq.errors import InvalidRequest, NotFound, Refused, TandemqError
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.support import gone, new_name, roles, stopped_at_end, until
+from tests.integration.support import gone, new_name, roles, stopped_at_end
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -118,11 +120,11 @@ async def test_the_master_dies_again_and_again_while_a_writer_publishes(tmp_path
     once, in order, and each batch in one piece.
     """
     queue, writer = new_name(), new_name()
-    cluster = Cluster(tmp_path)
+    cluster = patient(tmp_path)
     await cluster.start()
     async with stopped_at_end(cluster):
         await cluster.wait_ready()
-        async with aio.connect(cluster.target, timeout=60) as client:
+        async with aio.connect(cluster.target, timeout=OUTER_S) as client:
             await client.create_queue(queue)
             for batch, moment in enumerate(("staging", "deciding", "answering")):
                 await _write(cluster, client, (queue, writer, batch), moment)
@@ -132,7 +134,7 @@ async def test_the_master_dies_again_and_again_while_a_writer_publishes(tmp_path
         for name in ("a", "b"):
             cluster.spawn(name)
         await cluster.wait_ready()
-        async with aio.connect(cluster.target, timeout=60) as client:
+        async with aio.connect(cluster.target, timeout=OUTER_S) as client:
             assert await payloads(client, queue) == wanted
             assert (await client.publish(writer, "query", 2, [])).duplicate
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chaos.cluster import Cluster, free_base_port
+from chaos.cluster import free_base_port
 from replica.operations.metrics_queues import QUEUES_MAX
 from tandemq import aio, embedded
 from tandemq.config import Limits, ManagerConfig, member_ports
@@ -19,7 +19,9 @@ from tandemq.errors import ResourceExhausted
 from tandemq.v1 import manager_admin_service_pb2 as manager_pb
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1.common_pb2 import DATA_STATE_SOLE, ROLE_MASTER
-from tests.integration.support import http_get, stopped_at_end, until
+from tests.integration.support import http_get, stopped_at_end
+from tests.support.clusters import quick
+from tests.support.until import until
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +60,7 @@ async def filled(client: aio.Client, queue: str) -> None:
 
 @pytest.mark.process
 async def test_what_is_shown_as_ready_can_be_received(tmp_path: Path) -> None:
-    async with stopped_at_end(Cluster(tmp_path)) as pair:
+    async with stopped_at_end(quick(tmp_path)) as pair:
         await pair.start()
         async with aio.connect(pair.endpoint("a")) as client:
             await client.create_queue("q")

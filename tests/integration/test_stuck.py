@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from chaos import campaign
-from chaos.cluster import Cluster
 from chaos.history import UNKNOWN
 from chaos.workload import BATCHES_UNANSWERED_MAX, Workload
-from tests.integration.support import stopped_at_end, until
+from tests.integration.support import stopped_at_end
+from tests.support.clusters import quick
 from tests.support.toxiproxy import toxiproxy_program
+from tests.support.until import until
 
 pytestmark = pytest.mark.process
 
@@ -22,7 +23,7 @@ TIMEOUT_S = 20.0  # longer than that on any machine: what still waits has not fa
 
 
 async def test_a_load_that_does_not_end_names_the_clients_that_still_wait(tmp_path: Path) -> None:
-    async with stopped_at_end(Cluster(tmp_path)) as cluster:
+    async with stopped_at_end(quick(tmp_path)) as cluster:
         await cluster.start()
         workload = Workload(cluster, patience_s=0.2, timeout_s=TIMEOUT_S)
 

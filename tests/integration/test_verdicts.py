@@ -23,8 +23,10 @@ from tandemq.v1.pair_service_pb2 import (
     OutdateRequest,
 )
 from tests.integration.matrix import ASIDE, CUT_OFF_S, NO_MASTER, becomes, role, status
-from tests.integration.support import CALL_S, raw_to, stopped_at_end, until
+from tests.integration.support import raw_to, stopped_at_end
+from tests.support.clusters import quick
 from tests.support.sockets import full_listener, listener
+from tests.support.until import OUTER_S, until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
@@ -42,7 +44,7 @@ async def pair(
     **failover: Any,
 ) -> AsyncIterator[Cluster]:
     """Whole, and a is master. The second path to each member is its client port, unless `each` names another."""
-    cluster = Cluster(folder, base_port=base_port, relayed=True, witnessed=witnessed)
+    cluster = quick(folder, base_port=base_port, relayed=True, witnessed=witnessed)
     for name, other in (("a", cluster.endpoint("b")), ("b", cluster.endpoint("a"))):
         paths = {"probe_address": other, "outdate_endpoint": other}
         values = {**LIMITS, **paths, **failover, **(each or {}).get(name, {})}
@@ -186,12 +188,12 @@ async def test_a_master_that_serves_and_a_namesake_of_another_pair_are_not_outda
         for member, words in ((a, "serves main"), (b, "")):
             other = "b" if member is a else "a"
             request = OutdateRequest(domain="main", by_member=other, epoch=99, pair="another")
-            answer = await member.pair.Outdate(request, timeout=CALL_S)
+            answer = await member.pair.Outdate(request, timeout=OUTER_S)
             assert not answer.done
             assert "belongs to pair 'pair', the caller to 'another'" in answer.text
             if words:
                 request.pair = "pair"
-                answer = await member.pair.Outdate(request, timeout=CALL_S)
+                answer = await member.pair.Outdate(request, timeout=OUTER_S)
                 assert (answer.done, answer.role) == (False, ROLE_MASTER)
                 assert words in answer.text
         await cluster.wait_for(PairView.whole, "nothing changed")
@@ -274,7 +276,7 @@ async def test_operator_is_called_with_the_words_to_type_and_his_verdict_is_obey
         assert await role(cluster, "b") in NO_MASTER
         event_id = line.partition("--event ")[2].split()[0]
         request = DecideRequest(event_id=event_id, verdict=21, reason="its host is switched off")
-        answer = await b.pair.Decide(request, timeout=CALL_S)
+        answer = await b.pair.Decide(request, timeout=OUTER_S)
         assert answer.done, answer.text
         await becomes(cluster, "b", "MASTER")
         assert (await b.send(ASIDE, b"after")).header.copies == 1

@@ -18,7 +18,9 @@ from tandemq import aio
 from tandemq.embedded import open_manager
 from tandemq.errors import from_rpc_error
 from tandemq.v1 import pair_service_pb2 as pb
-from tests.integration.support import Raw, raw_to, until
+from tests.integration.support import Raw, raw_to
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -29,7 +31,7 @@ def kill(cluster: Cluster, name: str) -> None:
     cluster.kill(name)
     process = cluster.children[name].process
     assert process is not None
-    process.wait(5)
+    process.wait(OUTER_S)
     if process.stdin is not None:
         process.stdin.close()
 
@@ -37,7 +39,7 @@ def kill(cluster: Cluster, name: str) -> None:
 @asynccontextmanager
 async def pair_with(tmp_path: Path, inside: str) -> AsyncIterator[tuple[Cluster, Manager, aio.Client]]:
     """A whole pair with 200 messages in it; one member runs in this process, so that its store can be reached."""
-    async with Cluster(tmp_path / "c").running() as cluster, aio.connect(cluster.target) as client:
+    async with patient(tmp_path / "c").running() as cluster, aio.connect(cluster.target) as client:
         await client.create_queue("q")
         kill(cluster, inside)
         async with open_manager(cluster.config(inside)) as manager:
@@ -71,7 +73,7 @@ async def flip(manager: Manager, log_index: int, byte: int = -1) -> None:
 
 
 async def compared(member: Raw, **fields: Any) -> list[pb.VerifyResponse]:
-    return [answer async for answer in member.pair.Verify(pb.VerifyRequest(**fields), timeout=30)]
+    return [answer async for answer in member.pair.Verify(pb.VerifyRequest(**fields), timeout=OUTER_S)]
 
 
 async def refusal(call: Any) -> str:

@@ -27,7 +27,9 @@ from tandemq.client.backup import take_backup
 from tandemq.errors import InvalidRequest, NotFound, Refused
 from tandemq.v1 import weights_service_pb2 as pb
 from tandemq.v1 import weights_service_pb2_grpc
-from tests.integration.support import CALL_S, gone, new_id, new_name, raw_to, refused, roles, until
+from tests.integration.support import gone, new_id, new_name, raw_to, refused, roles
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -36,7 +38,7 @@ HOUR = timedelta(hours=1)
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    cluster = Cluster(tmp_path_factory.mktemp("weights"))
+    cluster = patient(tmp_path_factory.mktemp("weights"))
 
     async def begin() -> None:
         await cluster.start()
@@ -116,18 +118,18 @@ async def test_a_call_is_repeated_without_a_second_effect(pair: Cluster) -> None
     )
     async with raw_to(*pair.endpoints) as members:
         stubs: list[Any] = [weights_service_pb2_grpc.WeightsServiceStub(each.channel) for each in members]
-        first = await stubs[0].PublishWeights(request, timeout=CALL_S)
+        first = await stubs[0].PublishWeights(request, timeout=OUTER_S)
         later = pb.PublishWeightsRequest()
         later.CopyFrom(request)
         later.request_id = new_id()
-        second = await stubs[1].PublishWeights(later, timeout=CALL_S)
-        again = await stubs[1].PublishWeights(request, timeout=CALL_S)
+        second = await stubs[1].PublishWeights(later, timeout=OUTER_S)
+        again = await stubs[1].PublishWeights(request, timeout=OUTER_S)
         assert (first.duplicate, again.duplicate) == (False, True)
         assert (again.version, again.valid_until) == (first.version, first.valid_until)
-        told = await stubs[0].GetWeights(pb.GetWeightsRequest(name=request.name), timeout=CALL_S)
+        told = await stubs[0].GetWeights(pb.GetWeightsRequest(name=request.name), timeout=OUTER_S)
         assert told.table.version == second.version
         gone = pb.DeleteWeightsRequest(request_id=new_id(), name=request.name)
-        assert [(await stub.DeleteWeights(gone, timeout=CALL_S)).duplicate for stub in stubs] == [False, True]
+        assert [(await stub.DeleteWeights(gone, timeout=OUTER_S)).duplicate for stub in stubs] == [False, True]
 
 
 async def test_bad_input_is_refused_by_name(pair: Cluster) -> None:
@@ -138,7 +140,7 @@ async def test_bad_input_is_refused_by_name(pair: Cluster) -> None:
         async def publish(*weights: float, queue: str = "q", **fields: Any) -> None:
             each = [pb.QueueWeight(queue=queue, weight=weight) for weight in weights]
             given = {"request_id": new_id(), "name": "bad", "weights": each, "valid_for": {"seconds": 60}} | fields
-            await stub.PublishWeights(pb.PublishWeightsRequest(**given), timeout=CALL_S)
+            await stub.PublishWeights(pb.PublishWeightsRequest(**given), timeout=OUTER_S)
 
         for weight in (-1.0, math.nan, math.inf, -math.inf, 1e7):
             with refused("BAD_WEIGHTS", invalid, "weight of queue q"):
@@ -180,7 +182,7 @@ async def test_bad_input_is_refused_by_name(pair: Cluster) -> None:
         with refused("BAD_REQUEST", invalid, "1048576"):
             await publish(1.0, published_by="x" * (1 << 20))
         with refused("WEIGHTS_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "'bad'"):
-            await stub.GetWeights(pb.GetWeightsRequest(name="bad"), timeout=CALL_S)
+            await stub.GetWeights(pb.GetWeightsRequest(name="bad"), timeout=OUTER_S)
 
 
 def test_the_blocking_client_has_the_same_calls(pair: Cluster) -> None:
@@ -236,7 +238,7 @@ async def test_the_commands_show_publish_and_delete_them(pair: Cluster) -> None:
 async def test_the_last_table_that_was_answered_outlives_every_kill_of_the_master(tmp_path: Path) -> None:
     """kill -9 as soon as it is answered: the other one tells it, to the replica's clients too, and both end equal."""
     version = 0
-    async with Cluster(tmp_path).running() as cluster, aio.connect(cluster.target) as client:
+    async with patient(tmp_path).running() as cluster, aio.connect(cluster.target) as client:
         for name in ("q", "r"):
             await client.create_queue(name)
         for weight in (1.0, 2.0):
@@ -256,7 +258,7 @@ async def test_the_last_table_that_was_answered_outlives_every_kill_of_the_maste
 
 async def test_a_backup_carries_them(tmp_path: Path) -> None:
     file = tmp_path / "tandemq.tqb"
-    async with Cluster(tmp_path / "c", members=("a",)).running() as cluster, aio.connect(cluster.target) as client:
+    async with patient(tmp_path / "c", members=("a",)).running() as cluster, aio.connect(cluster.target) as client:
         await client.create_queue("q")
         done = await client.publish_weights("shares", {"q": 1}, valid_for=HOUR)
         with file.open("wb") as out:

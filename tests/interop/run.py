@@ -12,10 +12,11 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from chaos.cluster import Cluster, ClusterError
+from chaos.cluster import ClusterError
 from tests.interop.clients import CLIENTS, ClientFailed, Missing
 from tests.interop.judge import Wrong
 from tests.interop.sessions import COPIES, SCRIPT, STREAMS, Session, run_false_scripts, run_session
+from tests.support.clusters import quick
 
 COLUMNS = (
     "client",
@@ -46,7 +47,7 @@ async def _one(name: str, say: Console) -> list[Session]:
     runs = []
     for script in SCRIPTS:
         with tempfile.TemporaryDirectory(prefix="tandemq-interop-") as folder:
-            async with Cluster(Path(folder)).running() as cluster:
+            async with quick(Path(folder)).running() as cluster:
                 if not runs:
                     count = await run_false_scripts(command, cluster.endpoint("a"))
                     tell(f"{count} false scripts failed, each at its line")

@@ -26,10 +26,11 @@ from tests.interop.clients import ClientFailed
 from tests.interop.front import Front
 from tests.interop.judge import WORDS, Judge, Wrong
 from tests.interop.script import Step, parse, read
+from tests.support.until import OUTER_S, until
 
 FOLDER = Path(__file__).resolve().parent
 SCRIPT, STREAMS, COPIES = FOLDER / "session.txt", FOLDER / "streams.txt", FOLDER / "copies.txt"
-CLIENT_S, HANDOFF_S, POLL_S = 90, 20, 0.02
+HANDOFF_S = 20
 ORDERED = 'tandemq_log_index{domain="main"'
 # Right lines that do not hold, each behind what makes them false: a client that tells what it did not see is found out.
 FALSE_SCRIPTS = (
@@ -102,10 +103,10 @@ async def running(command: list[str], address: str) -> AsyncIterator[Client]:
         *command, address, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.STDOUT
     )
     try:
-        async with asyncio.timeout(CLIENT_S):
+        async with asyncio.timeout(OUTER_S):
             yield Client(process)
     except TimeoutError:
-        raise ClientFailed(f"no end within {CLIENT_S} s") from None
+        raise ClientFailed(f"no end within {OUTER_S:g} s") from None
     finally:
         if process.returncode is None:
             process.kill()
@@ -142,13 +143,15 @@ class _Faults:
         self.lost = next(name for name in self.cluster.members if name != self.master)
         child = self.cluster.children[self.lost]
         self.cluster.pause(self.lost)
-        while child.pid is not None and not is_stopped(child.pid):  # noqa: ASYNC110 - nothing tells of it
-            await asyncio.sleep(POLL_S)
+        await until(lambda: child.pid is None or is_stopped(child.pid), f"{self.lost} has stopped")
         self.under_way.append(asyncio.create_task(self._kill_replica(await self._ordered())))
 
     async def _kill_replica(self, before: str) -> None:
-        while await self._ordered() == before:  # noqa: ASYNC110 - as above
-            await asyncio.sleep(POLL_S)
+
+        async def has_ordered() -> bool:
+            return await self._ordered() != before
+
+        await until(has_ordered, "the master orders something")
         self.cluster.kill(self.lost)
         self.session.lost += 1
         self.say(f"lose: {self.lost} is lost, with a message on its way to it")

@@ -9,8 +9,7 @@ import struct
 import pytest
 
 from tests.interop.front import Front
-
-LIMIT_S = 20
+from tests.support.until import OUTER_S
 
 
 async def _reset(writer: asyncio.StreamWriter) -> None:
@@ -52,4 +51,4 @@ async def _run(case: str) -> int:
     [("the client goes", 0), ("the member goes", 1), ("the member dies while the client sends", 1)],
 )
 def test_what_a_member_ends_is_counted_and_nothing_else(case: str, broken: int) -> None:
-    assert asyncio.run(asyncio.wait_for(_run(case), LIMIT_S)) == broken
+    assert asyncio.run(asyncio.wait_for(_run(case), OUTER_S)) == broken

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import Cluster
 from tests.interop import golden
 from tests.interop.clients import CLIENTS, HERE, Missing
 from tests.interop.sessions import COPIES, FALSE_SCRIPTS, SCRIPT, run_false_scripts, run_session
+from tests.support.clusters import quick
 
 QUICK_TO_BUILD = ("go", "node")
 
@@ -28,7 +28,7 @@ def command_of(name: str) -> list[str]:
 @pytest.mark.parametrize("name", QUICK_TO_BUILD)
 async def test_a_client_from_the_protos_alone(name: str, tmp_path: Path) -> None:
     command = command_of(name)
-    async with Cluster(tmp_path).running() as cluster:
+    async with quick(tmp_path).running() as cluster:
         assert await run_false_scripts(command, cluster.endpoint("a")) == len(FALSE_SCRIPTS)
         session = await run_session(cluster, command, lambda _line: None)
     assert (session.sent, session.taken, session.kills, session.handoffs) == (1580, 1580, 2, 1)
@@ -39,7 +39,7 @@ async def test_a_client_from_the_protos_alone(name: str, tmp_path: Path) -> None
 @pytest.mark.parametrize("name", QUICK_TO_BUILD)
 async def test_a_client_reads_that_a_message_is_stored_on_fewer_copies(name: str, tmp_path: Path) -> None:
     command = command_of(name)
-    async with Cluster(tmp_path).running() as cluster:
+    async with quick(tmp_path).running() as cluster:
         session = await run_session(cluster, command, lambda _line: None, COPIES)
     assert (session.sent, session.taken, session.lost) == (10, 10, 2)
 

@@ -13,8 +13,8 @@ import pytest
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FileDescriptor, ServiceDescriptor
 
 import tandemq
-from chaos.cluster import Cluster
 from tandemq.v1 import queue_service_pb2
+from tests.support.clusters import quick
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "CLIENTS.md").read_text(encoding="utf-8")
@@ -44,7 +44,7 @@ def test_each_language_has_a_recipe(language: str) -> None:
 
 @pytest.mark.process
 async def test_the_recipe_for_python_runs(tmp_path: Path) -> None:
-    async with Cluster(tmp_path).running() as cluster:
+    async with quick(tmp_path).running() as cluster:
         recipe = code("Python")
         assert recipe.count('"127.0.0.1:7600,127.0.0.1:7610"') == 1
         program = recipe.replace("127.0.0.1:7600,127.0.0.1:7610", cluster.target)

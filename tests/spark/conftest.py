@@ -22,6 +22,7 @@ from tandemq.errors import NotFound, Refused, TimedOut, Unavailable, Unreachable
 from tandemq.spark import check_java
 from tandemq.spark.java import check_packages
 from tests.integration.support import new_name
+from tests.support.clusters import patient
 
 REQUIRED = "TANDEMQ_SPARK_REQUIRED"
 START_S = 400
@@ -87,13 +88,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 @pytest.fixture(scope="session")
 def pair(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """After Spark: its JVM is forked from this process, which should not hold channels then."""
-    yield from started(Cluster(tmp_path_factory.mktemp("pair")))
+    yield from started(patient(tmp_path_factory.mktemp("pair")))
 
 
 @pytest.fixture(scope="session")
 def small_pair(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """One that keeps little: `trim` sees to it that the beginning is gone."""
-    yield from started(Cluster(tmp_path_factory.mktemp("small"), limits=SMALL))
+    yield from started(patient(tmp_path_factory.mktemp("small"), limits=SMALL))
 
 
 def started(cluster: Cluster) -> Iterator[Cluster]:

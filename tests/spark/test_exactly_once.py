@@ -27,6 +27,7 @@ from tests.integration.support import roles
 from tests.spark.conftest import heard
 from tests.spark.lakes import Piped, journal_rows, lake_rows
 from tests.spark.striking import EXECUTOR, JVM, ROOT, WORKER, Running
+from tests.support.clusters import patient
 
 ROUNDS = int(os.environ.get("ROUNDS", "20"))
 STRIKES = ("driver", "jvm", "executor", "worker", "master")
@@ -89,7 +90,7 @@ def test_every_row_is_in_the_lake_once_whoever_is_killed(spark: Any, tmp_path: P
     seed = int(os.environ.get("SEED", str(random.randrange(1 << 31))))
     told(f"SEED={seed} ROUNDS={ROUNDS}")
     chance = random.Random(seed)
-    pair = Cluster(tmp_path / "pair")
+    pair = patient(tmp_path / "pair")
     asyncio.run(pair.start())
     try:
         with tandemq.connect(pair.target) as client:

@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 import tandemq
-from chaos.cluster import Cluster
 from tandemq.errors import TandemqError
 from tests.integration.support import roles
 from tests.spark.striking import EXECUTOR, JVM, WORKER, Struck
 from tests.spark.test_exactly_once import PAUSE_S_MAX, QUEUE, ROUNDS, STRIKES, Load, told
+from tests.support.clusters import patient
 
 DEADLINE_S = 300.0
 
@@ -74,7 +74,7 @@ def test_every_message_is_consumed_once_whoever_is_killed(spark: Any, tmp_path: 
     seed = int(os.environ.get("SEED", str(random.randrange(1 << 31))))
     told(f"SEED={seed} ROUNDS={ROUNDS}")
     chance, struck = random.Random(seed), Counter[str]()
-    pair = Cluster(tmp_path / "pair")
+    pair = patient(tmp_path / "pair")
     asyncio.run(pair.start())
     try:
         asyncio.run(pair.wait_ready())

@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 
 import tandemq
-from chaos.cluster import Cluster
 from tandemq.client.journal import JournalKind
 from tandemq.errors import TandemqError
 from tests.integration.support import roles
 from tests.spark.striking import EXECUTOR, JVM, WORKER, Struck
 from tests.spark.test_exactly_once import PAUSE_S_MAX, QUEUE, ROUNDS, STRIKES, Load, told
+from tests.support.clusters import patient
 
 SINK = "copied"
 
@@ -57,7 +57,7 @@ def test_every_message_is_copied_once_whoever_is_killed(tmp_path: Path) -> None:
     seed = int(os.environ.get("SEED", str(random.randrange(1 << 31))))
     told(f"SEED={seed} ROUNDS={ROUNDS}")
     chance, checkpoint = random.Random(seed), tmp_path / "checkpoint"
-    pair, struck = Cluster(tmp_path / "pair"), Counter[str]()
+    pair, struck = patient(tmp_path / "pair"), Counter[str]()
     asyncio.run(pair.start())
     try:
         asyncio.run(pair.wait_ready())

@@ -17,6 +17,7 @@ from tests.spark.conftest import more
 from tests.spark.lakes import Piped, lake_rows
 from tests.spark.test_ingest_faults import refused
 from tests.spark.test_stream import Followed, indexes_of, rewrite
+from tests.support.clusters import patient
 
 QUEUE = "orders"
 DOMAIN = "local"
@@ -42,7 +43,7 @@ def begin(cluster: Cluster, count: int) -> None:
 def test_a_pair_that_is_begun_anew_is_never_read_as_the_old_one(spark: Any, tmp_path: Path) -> None:
     from pyspark.errors import PySparkException
 
-    cluster = Cluster(tmp_path / "pair", members=("a",))
+    cluster = patient(tmp_path / "pair", members=("a",))
     followed = Followed(spark, cluster.target, tmp_path / "checkpoint", queues=QUEUE)
     named = Followed(spark, cluster.target, tmp_path / "named", queues=QUEUE, reader="lake")
     piped = Piped(cluster.target, tmp_path, SOURCE)
@@ -84,7 +85,7 @@ def test_a_pair_that_is_begun_anew_is_never_read_as_the_old_one(spark: Any, tmp_
 
 
 def test_another_pair_that_has_no_such_queue_is_named_too(spark: Any, tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path / "pair", members=("a",))
+    cluster = patient(tmp_path / "pair", members=("a",))
     followed = Followed(spark, cluster.target, tmp_path / "checkpoint", queues=QUEUE)
     try:
         begin(cluster, 20)
@@ -98,7 +99,7 @@ def test_another_pair_that_has_no_such_queue_is_named_too(spark: Any, tmp_path: 
 
 
 def test_lakes_and_checkpoints_of_before_take_the_history_over_once(spark: Any, tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path / "pair", members=("a",))
+    cluster = patient(tmp_path / "pair", members=("a",))
     followed = Followed(spark, cluster.target, tmp_path / "checkpoint", queues=QUEUE)
     piped = Piped(cluster.target, tmp_path, SOURCE)
     facts = piped.lake / "_lake.json"

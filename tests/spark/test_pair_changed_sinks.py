@@ -17,6 +17,7 @@ from tandemq.spark.kept import FILE
 from tests.spark.test_consume import CONSUMER, Consumed
 from tests.spark.test_pair_changed import QUEUE, begin
 from tests.spark.test_stream import indexes_of, rewrite
+from tests.support.clusters import patient
 
 
 class Written:
@@ -60,7 +61,7 @@ def history_of(cluster: Cluster) -> str:
 
 
 def test_a_writer_never_goes_on_in_a_pair_that_was_begun_anew(spark: Any, tmp_path: Path) -> None:
-    cluster = Cluster(tmp_path / "pair", members=("a",))
+    cluster = patient(tmp_path / "pair", members=("a",))
     written = Written(spark, cluster.target, tmp_path)
     try:
         begin(cluster, 0)
@@ -92,7 +93,7 @@ def test_a_writer_never_goes_on_in_a_pair_that_was_begun_anew(spark: Any, tmp_pa
 
 
 def test_a_consumer_never_goes_on_in_a_pair_that_was_begun_anew(spark: Any, tmp_path: Path) -> None:
-    cluster, checkpoint = Cluster(tmp_path / "pair", members=("a",)), tmp_path / "checkpoint"
+    cluster, checkpoint = patient(tmp_path / "pair", members=("a",)), tmp_path / "checkpoint"
     consumed = Consumed(spark, cluster.target, checkpoint, QUEUE, maxRowsPerTrigger=10)
 
     def forget(offset: dict[str, Any]) -> None:

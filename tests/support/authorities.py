@@ -16,9 +16,9 @@ from failover.local_authority import Kept, LocalAuthority
 from failover.register import Register, claim, commit
 from failover.witness import WitnessServer
 from tests.support.etcd import EtcdServer
+from tests.support.until import OUTER_S
 
 A, B = "a", "b"
-WAIT_S = 10.0  # bound of every wait; reached only by a failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ async def simulated_world(_folder: Path) -> AsyncIterator[World]:
 async def witness_world(folder: Path) -> AsyncIterator[World]:
     servers = [WitnessServer("127.0.0.1:0", folder)]
     port = await servers[0].start()
-    a, b = (WitnessAuthority(f"127.0.0.1:{port}", "pair", name) for name in (A, B))
+    a, b = (WitnessAuthority(f"127.0.0.1:{port}", "pair", name, timeout_s=OUTER_S) for name in (A, B))
 
     async def cut() -> None:
         await servers.pop().stop()
@@ -109,6 +109,7 @@ async def witness_world(folder: Path) -> AsyncIterator[World]:
         servers.append(WitnessServer(f"127.0.0.1:{port}", folder))
         await servers[0].start()
 
+    await connected(a, b)
     yield World(a, b, cut, heal)
     for authority in (a, b):
         await authority.close()
@@ -119,7 +120,8 @@ async def witness_world(folder: Path) -> AsyncIterator[World]:
 async def etcd_world(folder: Path) -> AsyncIterator[World]:
     server = EtcdServer(folder)
     await server.start()
-    a, b = (EtcdAuthority([server.endpoint], "/tandemq/", "pair", name) for name in (A, B))
+    a, b = (EtcdAuthority([server.endpoint], "/tandemq/", "pair", name, timeout_s=OUTER_S) for name in (A, B))
+    await connected(a, b)
     yield World(a, b, server.kill, server.start)
     for authority in (a, b):
         await authority.close()
@@ -145,8 +147,15 @@ async def formed(authority: Authority) -> Register:
     return await done(authority, await done(authority, Register(), first), commit(first, nonce=b"2"))
 
 
+async def connected(*authorities: Authority) -> None:
+    """Each has had an answer: how long the first connection takes is no matter of the register."""
+    for authority in authorities:
+        await read_until(authority, Register)
+        assert authority.connected
+
+
 async def read_until(authority: Authority, wanted: type[Register | Unreachable]) -> Register | Unreachable:
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(OUTER_S):
         while True:
             if isinstance(found := await authority.get("main"), wanted):
                 return found

@@ -18,9 +18,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.support.until import OUTER_S
+
 REQUIRED = "TANDEMQ_BROWSER_REQUIRED"
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-ANSWER_S = 30.0
 HEIGHT = 4000  # higher than any page here: only what is in view can be asked for what lies under it
 PICTURES = Path(__file__).resolve().parents[2] / "build" / "pages"
 PROBE = Path(__file__).with_name("seen.js")
@@ -82,10 +83,10 @@ class Browser:
             self._events.append(answer)
 
     def _next(self) -> dict[str, Any]:
-        deadline = time.monotonic() + ANSWER_S
+        deadline = time.monotonic() + OUTER_S
         while b"\0" not in self._left:
             if not self._selector.select(max(0.0, deadline - time.monotonic())):
-                raise RuntimeError(f"chromium says nothing for {ANSWER_S:g} s")
+                raise RuntimeError(f"chromium says nothing for {OUTER_S:g} s")
             chunk = os.read(self._from, 1 << 16)
             if not chunk:
                 raise RuntimeError("chromium has ended")
@@ -154,7 +155,7 @@ def browser(folder: Path) -> Iterator[Browser]:
     finally:
         os.close(to_it)  # it ends when nobody speaks to it any more
         try:
-            process.wait(ANSWER_S)
+            process.wait(OUTER_S)
         finally:
             process.kill()
             process.wait()

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.etcd import free_ports
+from tests.support.until import OUTER_S
 
-READY_S = 20.0
 SYSTEM = Path(__file__).resolve().parents[2] / "tools/install_packages.sh"
 BASE = "ou=tandemq,dc=example,dc=test"
 ADMIN, PASSWORD = f"cn=admin,{BASE}", "secret of the test"
@@ -58,7 +58,7 @@ class Server:
                 stdin=asyncio.subprocess.DEVNULL,
                 start_new_session=True,
             )
-        async with asyncio.timeout(READY_S):
+        async with asyncio.timeout(OUTER_S):
             while not await self.answers():
                 assert self._process.returncode is None, (self.folder / "log").read_text()[-2000:]
                 await asyncio.sleep(0)

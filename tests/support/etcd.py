@@ -15,9 +15,7 @@ import pytest
 from chaos.cluster import is_stopped
 from failover.etcd import EtcdAuthority
 from failover.register import Register
-from tests.integration.support import until
-
-READY_S = 20.0
+from tests.support.until import OUTER_S, until
 
 
 def binary(name: str = "etcd") -> str:
@@ -71,7 +69,7 @@ class EtcdServer:
         assert self._process is not None
         probe = EtcdAuthority([self.endpoint], "/probe/", "probe", "probe")
         try:
-            async with asyncio.timeout(READY_S):
+            async with asyncio.timeout(OUTER_S):
                 while not isinstance(await probe.get("main"), Register):
                     assert self._process.returncode is None, (self.folder / "log").read_text()[-2000:]
                     await asyncio.sleep(0)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
 from chaos.cluster import ports_in_use
-
-POLL_S = 0.05
+from tests.support.until import until_sync
 
 
 def runs(pid: int) -> bool:
@@ -21,18 +19,19 @@ def runs(pid: int) -> bool:
     return state != "Z"
 
 
-def wait_gone(pids: Iterable[int], base_port: int, within_s: float) -> None:
-    """Returns when none of these processes runs and none of the pair's ports is listened at."""
+def wait_gone(pids: Iterable[int], base_port: int, *, at_once: bool = False) -> None:
+    """Returns when none of these processes runs and no port of the pair is listened at; `at_once`: it is so now."""
     pids = list(pids)
     assert pids
-    deadline = time.monotonic() + within_s
-    while True:
+
+    def are_gone() -> bool:
+        return not any(map(runs, pids)) and not ports_in_use(base_port)
+
+    try:
+        assert are_gone() or not at_once
+        until_sync(are_gone, f"the ends of {pids}")
+    except AssertionError as error:
         left = [pid for pid in pids if runs(pid)]
-        ports = ports_in_use(base_port)
-        if not left and not ports:
-            return
-        if time.monotonic() > deadline:
-            for pid in left:  # so that the next test is not disturbed
-                os.kill(pid, 9)
-            raise AssertionError(f"after {within_s:g} s processes {left} and ports {ports} are left")
-        time.sleep(POLL_S)
+        for pid in left:  # so that the next test is not disturbed
+            os.kill(pid, 9)
+        raise AssertionError(f"processes {left} and ports {ports_in_use(base_port)} are left") from error

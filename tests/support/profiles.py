@@ -23,6 +23,12 @@ def of(examples: int, **more: int) -> settings:
         derandomize=PROFILE == "ci",
         database=None,
         print_blob=True,
-        suppress_health_check=[HealthCheck.too_slow],
+        suppress_health_check=[HealthCheck.too_slow],  # it looks at a clock, and so at the machine
         **more,
     )
+
+
+def load() -> None:
+    """For tests that ask for nothing of their own."""
+    settings.register_profile("suite", of(100))
+    settings.load_profile("suite")

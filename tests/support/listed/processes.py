@@ -22,6 +22,7 @@ from tandemq.errors import NotFound
 from tandemq.v1 import pair_service_pb2 as pair
 from tandemq.v1 import pair_service_pb2_grpc
 from tandemq.v1.queue_admin_service_pb2 import GetQueueRequest, GetQueueResponse, QueueInfo
+from tests.support.clusters import quick
 from tests.support.listed.steps import Fault
 
 POLICY = retry.Policy(total_s=30.0, attempt_s=2.0)
@@ -160,7 +161,7 @@ class Processes:
 @contextlib.contextmanager
 def processes(data_dir: Path) -> Iterator[Processes]:
     """A pair that is whole, and a witness."""
-    cluster = Cluster(data_dir, relayed=True)
+    cluster = quick(data_dir, relayed=True)
     with asyncio.Runner() as runner:
         driver = Processes(cluster, runner)
         runner.run(cluster.start(READY_DEADLINE_S))

@@ -22,6 +22,7 @@ from tandemq.cli.output import print_rows
 from tandemq.cli.params import DURATION, MOMENT, PROPERTY, SIZE, TYPED_PROPERTY
 from tandemq.cli.session import failure_of
 from tandemq.errors import TimedOut, Unreachable, error_of
+from tests.support.starvation import Timely
 
 NOBODY = "127.0.0.1:9"  # the discard port: nobody listens
 
@@ -91,7 +92,6 @@ def test_the_list_of_commands_loads_none_of_them() -> None:
         (["queue", "redrive", "orders.dead", "--request-id", "12", "--target", NOBODY], 2),
         (["queue", "delete-messages", "orders", "--yes"], 2),
         (["queue", "delete-messages", "orders", "--where", "a = 1"], 2),
-        (["queue", "move", "orders", "old", "--target", NOBODY, "--timeout", "100ms"], 3),
         (["queue", "update", "orders", "--target", NOBODY], 2),
         (["demo", "--input", "missing.txt"], 2),
         (["pair", "status"], 3),
@@ -112,7 +112,6 @@ def test_the_list_of_commands_loads_none_of_them() -> None:
         (["witness", "set-epoch", "--pair", "p", "--epoch", "0", "--holder", "a", "--reason", "x"], 2),
         (["witness", "set-epoch", "--pair", "p", "--epoch", "2", "--holder", "a"], 2),
         (["pair", "status", "--target", NOBODY], 3),
-        (["queue", "ls", "--target", NOBODY, "--timeout", "100ms"], 3),
         (["dev", "--data-dir", "nowhere", "status"], 3),
     ],
     ids=str,
@@ -123,6 +122,16 @@ def test_exit_codes(runner: CliRunner, arguments: list[str], code: int) -> None:
     if code in (1, 3):
         assert "error: " in result.stderr
         assert "cause: " in result.stderr
+
+
+@pytest.mark.clock
+@pytest.mark.parametrize("arguments", [["queue", "move", "orders", "old"], ["queue", "ls"]], ids=str)
+def test_what_tries_until_its_time_is_over_says_that_nobody_answers(runner: CliRunner, arguments: list[str]) -> None:
+    with Timely(0.1):
+        result = runner.invoke(root, [*arguments, "--target", NOBODY, "--timeout", "200ms"])
+        assert result.exit_code == 3, result.output
+    assert "error: " in result.stderr
+    assert "cause: " in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tandemq.cli.notifying import BEATS_A_PERIOD, Notifier
+from tests.support.until import OUTER_S
 
 
 @pytest.fixture(params=["path", "abstract"])
@@ -17,7 +18,7 @@ def heard(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str,
     address = str(tmp_path / "notify") if request.param == "path" else f"@tandemq{tmp_path}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(address.replace("@", "\0", 1))
-        listener.settimeout(5)
+        listener.settimeout(OUTER_S)
         yield address, listener
 
 

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+from tests.support.until import OUTER_S
+
 CORE = "E1124 13:59:43.947155   11470 posix_engine_listener.cc:164] File descriptor limit reached. Retrying."
 SCRIPT = f"""
 import logging, os, sys
@@ -25,7 +27,7 @@ os.write(2, b'after\\n')
 def run(*, as_json: bool = True, end: str = "pass") -> tuple[int, list[str]]:
     script = SCRIPT.format(as_json=as_json, end=end)
     command = [sys.executable, "-c", script]
-    ended = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace", timeout=60)
+    ended = subprocess.run(command, check=False, capture_output=True, text=True, errors="replace", timeout=OUTER_S)
     return ended.returncode, ended.stderr.splitlines()
 
 

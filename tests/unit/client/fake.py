@@ -53,13 +53,6 @@ async def refuse(context: Any, reason: int, message: str = "", retry_after_s: in
     await refusing.abort(context, error)
 
 
-async def until(condition: Callable[[], object]) -> None:
-    """Lets the loop run until something is so that has no event of its own."""
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - said above
-            await asyncio.sleep(0)
-
-
 class FakeMember:
     def __init__(self, name: str = "a") -> None:
         self.name = name

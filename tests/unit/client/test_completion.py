@@ -14,7 +14,8 @@ from tandemq.errors import NotFound, Refused, TimedOut
 from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import message_pb2
 from tandemq.v1 import queue_service_pb2 as pb
-from tests.unit.client.fake import QUEUE, FakeMember, FakeStream, until
+from tests.support.until import until
+from tests.unit.client.fake import QUEUE, FakeMember, FakeStream
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from tandemq.errors import LeaseLost, NotFound
 from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import message_pb2
 from tandemq.v1 import queue_service_pb2 as pb
-from tests.unit.client.fake import FakeMember, FakeStream, until
+from tests.support.until import until
+from tests.unit.client.fake import FakeMember, FakeStream
 
 
 def segment(first: int, payloads: list[bytes], **fields: Any) -> message_pb2.DeliveredSegment:

@@ -22,7 +22,8 @@ from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import manager_admin_service_pb2 as manager_admin
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as pb
-from tests.unit.client.fake import QUEUE, FakeMember, FakeStream, Ledger, refuse, serving, until
+from tests.support.until import OUTER_S, until
+from tests.unit.client.fake import QUEUE, FakeMember, FakeStream, Ledger, refuse, serving
 
 ADMIN = "/tandemq.v1.QueueAdminService/"
 MANAGER = "/tandemq.v1.ManagerAdminService/GetManager"
@@ -268,7 +269,7 @@ async def test_a_manager_that_has_moved_is_looked_up_again(orders: Named, nobody
     async def reached(endpoint: str) -> str:
         return ""
 
-    async with aio.connect(nobody, timeout=5) as client:
+    async with aio.connect(nobody, timeout=OUTER_S) as client:
         client.links.own.members.named = ()
         client.links.own.members.whereabouts = Whereabouts(ask, reached)
         client.links.own.members.masters.learn("main", 3, nobody)

@@ -14,7 +14,8 @@ from tandemq.client.receipts import Level, domain_number, message_id
 from tandemq.errors import Closed, InDoubt, InvalidRequest, NotFound, Refused, ResourceExhausted
 from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import queue_service_pb2 as pb
-from tests.unit.client.fake import FakeMember, FakeStream, Ledger, open_producer, rejected, serving, until
+from tests.support.until import OUTER_S, until
+from tests.unit.client.fake import FakeMember, FakeStream, Ledger, open_producer, rejected, serving
 
 
 @pytest.fixture
@@ -387,7 +388,7 @@ async def test_whoever_goes_on_sending_leaves_a_member_that_answers_nothing(
     target = f"{member.endpoint},{other.endpoint}"
     async with aio.connect(target, attempt_timeout=0.5) as client, client.producer("q") as producer:
         sent = [producer.send_nowait(b"0")]
-        async with asyncio.timeout(2.5):
+        async with asyncio.timeout(OUTER_S):
             while not sent[0].done():
                 sent.append(producer.send_nowait(b"%d" % len(sent)))
                 await asyncio.wait(sent[:1], timeout=0.01)

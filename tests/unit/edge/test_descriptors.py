@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tandemq.edge.descriptors import KEPT, LIMIT_MIN, shares
+from tests.support.until import OUTER_S
 
 RAISE = "from tandemq.edge.descriptors import raise_limit; print(raise_limit())"
 
@@ -30,7 +31,7 @@ def run(soft: int, hard: int, *arguments: str) -> subprocess.CompletedProcess[st
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
     return subprocess.run(
-        [sys.executable, *arguments], preexec_fn=limit, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, *arguments], preexec_fn=limit, capture_output=True, text=True, check=False, timeout=OUTER_S
     )
 
 

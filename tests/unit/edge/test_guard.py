@@ -16,8 +16,8 @@ from chaos.crowd.floods import HELLO
 from chaos.crowd.wire import RawConnection
 from tandemq.edge import guard as module
 from tandemq.edge.guard import Connection, FloodGuard, _Turn
+from tests.support.until import OUTER_S
 
-BOUND_S = 60.0
 CROWD = 40
 
 
@@ -88,8 +88,8 @@ async def crowded() -> AsyncIterator[FloodGuard]:
     with contextlib.ExitStack() as close:
         for _ in range(CROWD):
             connection = close.enter_context(RawConnection(("127.0.0.1", port), hello=HELLO))
-            await asyncio.to_thread(connection.read, BOUND_S)
-        async with asyncio.timeout(BOUND_S):  # gRPC answers a connection before it lists it
+            await asyncio.to_thread(connection.read, OUTER_S)
+        async with asyncio.timeout(OUTER_S):  # gRPC answers a connection before it lists it
             while True:
                 if listed(guard) >= CROWD:
                     break

@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,7 @@ import pytest
 from replica.listen import http as module
 from replica.listen.http import HttpServer
 from tandemq.edge.descriptors import HTTP_CONNECTIONS_MAX
-
-BOUND_S = 60
+from tests.support.until import OUTER_S, until_sync
 
 
 @pytest.fixture
@@ -35,7 +33,7 @@ def server() -> Iterator[HttpServer]:
 
 
 def ask(port: int, method: str, path: str) -> tuple[int, dict[str, str], bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=BOUND_S)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=OUTER_S)
     try:
         connection.request(method, path)
         answer = connection.getresponse()
@@ -60,10 +58,10 @@ def test_a_client_that_sends_half_a_request_is_closed(server: HttpServer, monkey
     """The whole life is long, so only the bound on the silence ends it."""
     assert module.SILENCE_S < module.LIFE_S
     monkeypatch.setattr(module, "SILENCE_S", 0.1)
-    monkeypatch.setattr(module, "LIFE_S", BOUND_S)
+    monkeypatch.setattr(module, "LIFE_S", OUTER_S)
     halves = []
     for half in (b"", b"GET /liv", b"GET /livez HTTP/1.1\r\nHost: x\r\n"):
-        client = socket.create_connection(("127.0.0.1", server.port), timeout=BOUND_S)
+        client = socket.create_connection(("127.0.0.1", server.port), timeout=OUTER_S)
         client.sendall(half)
         halves.append(client)
     for client in halves:
@@ -75,18 +73,18 @@ def test_a_client_that_sends_half_a_request_is_closed(server: HttpServer, monkey
 def test_a_client_that_sends_a_byte_now_and_then_is_closed(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The silence between two bytes is short, so only the bound on the whole life ends it."""
     monkeypatch.setattr(module, "LIFE_S", 0.5)
-    monkeypatch.setattr(module, "SILENCE_S", BOUND_S)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=BOUND_S) as client:
+    monkeypatch.setattr(module, "SILENCE_S", OUTER_S)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=OUTER_S) as client:
         client.sendall(b"GET /livez HTTP/1.1\r\nX")
         assert client.recv(4096) == b""
 
 
 def test_one_too_many_takes_the_place_of_the_oldest(server: HttpServer) -> None:
-    crowd = [socket.create_connection(("127.0.0.1", server.port), timeout=BOUND_S)]
+    crowd = [socket.create_connection(("127.0.0.1", server.port), timeout=OUTER_S)]
     try:
         crowd[0].sendall(b"GET /livez HTTP/1.1\r\nX")
         address = ("127.0.0.1", server.port)
-        crowd += [socket.create_connection(address, timeout=BOUND_S) for _ in range(HTTP_CONNECTIONS_MAX)]
+        crowd += [socket.create_connection(address, timeout=OUTER_S) for _ in range(HTTP_CONNECTIONS_MAX)]
         assert ask(server.port, "GET", "/livez")[0] == 200
         with contextlib.suppress(ConnectionResetError):  # what it had sent may not have been read
             assert crowd[0].recv(4096) == b""
@@ -97,18 +95,18 @@ def test_one_too_many_takes_the_place_of_the_oldest(server: HttpServer) -> None:
 
 
 def test_it_stops_with_clients_that_have_said_nothing(server: HttpServer) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=BOUND_S) as client:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=OUTER_S) as client:
         assert ask(server.port, "GET", "/livez")[0] == 200
         stopping = threading.Thread(target=server.stop)
         stopping.start()
         assert client.recv(4096) == b""
-        stopping.join(BOUND_S)
+        stopping.join(OUTER_S)
         assert not stopping.is_alive()
 
 
 def test_slow_and_wrong_clients_write_nothing_to_stderr(server: HttpServer, capfd: pytest.CaptureFixture[str]) -> None:
     for wrong in (b"\x00\xff\r\n\r\n", b"GET /livez HTTP/9.9\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nnothing"):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=BOUND_S) as client:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=OUTER_S) as client:
             client.sendall(wrong)
             client.shutdown(socket.SHUT_WR)
             while client.recv(4096):
@@ -130,22 +128,23 @@ def test_a_connection_leaves_nothing_behind_whatever_it_sends(
 ) -> None:
     """Some read what they are told, others go at once, some of them with a reset."""
     for turn in range(30):
-        with socket.create_connection(("127.0.0.1", server.port), timeout=BOUND_S) as client:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=OUTER_S) as client:
             if turn % 3 == 0:
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             with contextlib.suppress(ConnectionError):
                 client.sendall(wanted)
                 while turn % 3 == 1 and client.recv(65536):
                     pass
-    deadline = time.monotonic() + BOUND_S
-    while server._connections:
-        assert time.monotonic() < deadline, f"{len(server._connections)} are left"
-        assert ask(server.port, "GET", "/livez")[0] == 200
+
+    def is_rid_of_them() -> bool:
+        return ask(server.port, "GET", "/livez")[0] == 200 and not server._connections
+
+    until_sync(is_rid_of_them, "no connection is left")
     assert (capfd.readouterr().err, caplog.records) == ("", [])
 
 
 def test_one_request_is_answered_and_what_follows_is_not(server: HttpServer) -> None:
-    with socket.create_connection(("127.0.0.1", server.port), timeout=BOUND_S) as client:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=OUTER_S) as client:
         client.sendall(PIPELINED)
         client.shutdown(socket.SHUT_WR)
         told = b""
@@ -161,7 +160,7 @@ def test_descriptors_stay_within_the_bound(server: HttpServer) -> None:
     crowd = []
     try:
         for _ in range(4 * HTTP_CONNECTIONS_MAX):
-            crowd.append(socket.create_connection(("127.0.0.1", server.port), timeout=BOUND_S))
+            crowd.append(socket.create_connection(("127.0.0.1", server.port), timeout=OUTER_S))
             crowd[-1].sendall(b"GET /livez HTTP/1.1\r\nX")
         assert ask(server.port, "GET", "/livez")[0] == 200
         kept = len(server._connections)
@@ -187,7 +186,7 @@ def peers_of_this_process() -> Iterator[Any]:
 
 @pytest.mark.parametrize("accept", ["text/plain;version=a", "application/openmetrics-text;version=1.a", "x\xff,;=,"])
 def test_metrics_are_given_whatever_is_accepted(server: HttpServer, accept: str) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=BOUND_S)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=OUTER_S)
     with contextlib.closing(connection):
         connection.putrequest("GET", "/metrics")
         connection.putheader("Accept", accept.encode("latin-1"))
@@ -218,7 +217,7 @@ def test_metrics_are_made_once_for_all_who_ask_at_the_same_time(monkeypatch: pyt
             made.append(1)
             return iter(())
 
-    monkeypatch.setattr(module, "FRESH_S", float(BOUND_S))
+    monkeypatch.setattr(module, "FRESH_S", float(OUTER_S))
     server = HttpServer("127.0.0.1", 0, lambda: (True, {}), lambda: [Counting()])
     server.start()
     try:
@@ -231,7 +230,7 @@ def test_metrics_are_made_once_for_all_who_ask_at_the_same_time(monkeypatch: pyt
 
 def test_what_clients_accept_fills_no_memory(server: HttpServer) -> None:
     for version in range(3 * module.PAGES_MAX):
-        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=BOUND_S)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=OUTER_S)
         with contextlib.closing(connection):
             connection.request(
                 "GET", "/metrics", headers={"Accept": f"application/openmetrics-text;version={version}.0"}

@@ -19,6 +19,7 @@ from storage.files import DirectoryFiles
 from storage.store import Store
 from tests.support.domains import domain_over
 from tests.support.listening import Quiet
+from tests.support.until import OUTER_S
 from tests.unit.replica.node.test_salvage import DOMAIN, filled
 
 CUT = Salvage(2, 3, 3, "test")
@@ -48,7 +49,7 @@ class Writer:
     async def cut(self) -> None:
         self.domain.shared.outbox.effects += [CUT, Persist(cut=1)]
         self.node.dispatch(self.domain)
-        await asyncio.wait_for(asyncio.shield(self.node.flush()), 5)
+        await asyncio.wait_for(asyncio.shield(self.node.flush()), OUTER_S)
 
 
 async def test_the_copy_is_there_before_the_cut(tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ async def test_without_room_the_cut_waits(tmp_path: Path, monkeypatch: pytest.Mo
 async def test_a_disk_that_fails_stops_the_process_and_nothing_is_cut(tmp_path: Path) -> None:
     writer = Writer(tmp_path, OSError(errno.EIO, "Input/output error"))
     cut = asyncio.create_task(writer.cut())
-    error = await asyncio.wait_for(asyncio.shield(writer.node.failed), 5)
+    error = await asyncio.wait_for(asyncio.shield(writer.node.failed), OUTER_S)
     assert isinstance(error, OSError)
     assert writer.store.bounds(DOMAIN) == (1, 3)
     cut.cancel()

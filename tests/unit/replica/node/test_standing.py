@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ from tandemq.config import ManagerConfig
 from tandemq.errors import NotFound
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
-from tests.unit.client.fake import until
+from tests.support.until import until
 
 
 async def test_a_herd_is_let_in_at_a_bounded_pace() -> None:
@@ -116,6 +117,11 @@ async def test_streams_of_a_manager_come_in_at_the_doors_pace(manager: Manager) 
 async def test_who_waits_for_a_queue_that_expires_is_sent_away(manager: Manager) -> None:
     """No call deletes it, and no frame is due to its consumer."""
     async with embedded.connect(manager) as client, client.consumer("q") as consumer:
-        await client.create_queue("q", QueueConfig(empty_idle_expiry=Duration(nanos=200_000_000)))
+        await client.create_queue("q")
+        waiting = asyncio.create_task(anext(consumer))
+        await until(lambda: attached(manager) == 1, "it waits")
+        expiry = QueueConfig(empty_idle_expiry=Duration(nanos=1_000_000))
+        with suppress(NotFound):  # it may be gone before this is answered
+            await client.update_queue("q", expiry, ["empty_idle_expiry"])
         with pytest.raises(NotFound, match="was deleted"):
-            await anext(consumer)
+            await waiting

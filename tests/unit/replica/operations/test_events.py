@@ -15,6 +15,7 @@ from replica.operations.events import FILE, KEEP, OLDER, EventLog
 from replica.services.pair.events import EventHandlers
 from tandemq.v1.common_pb2 import Role
 from tandemq.v1.pair_service_pb2 import ListEventsRequest, ListEventsResponse, PairEventKind, WatchEventsRequest
+from tests.support.until import OUTER_S
 
 ROLE = PairEventKind.PAIR_EVENT_KIND_ROLE
 LINK = PairEventKind.PAIR_EVENT_KIND_LINK
@@ -31,7 +32,7 @@ async def opened(directory: Path) -> AsyncIterator[EventLog]:
 
 async def shown(events: EventLog, number: int) -> None:
     """Until an event can be seen."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(OUTER_S):
         while not events.since(number):
             await events.changed.wait()
 
@@ -201,7 +202,7 @@ async def test_a_cancellation_that_meets_an_event_still_ends_it(tmp_path: Path) 
     log = EventLog(tmp_path, "a")
     running = asyncio.create_task(log.run())
     log.add(ROLE, "first")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(OUTER_S):
         while log.oldest_number == log.next_number:
             await log.changed.wait()
     await asyncio.sleep(0)  # it waits for the next one now, for as long as it puts off its fsync

@@ -14,6 +14,7 @@ from replica.rpc.handlers import generic_handler, tags_of
 from replica.rpc.refusals import abort, refusal
 from tandemq.v1 import pair_service_pb2, queue_admin_service_pb2, queue_service_pb2
 from tandemq.v1.common_pb2 import Reason
+from tests.support.until import OUTER_S
 
 SERVICE = "tandemq.v1.QueueService"
 REQUEST = queue_service_pb2.EnqueueRequest(queue="orders", request_id=b"0123456789abcdef").SerializeToString()
@@ -105,9 +106,9 @@ async def test_a_refusal_that_meets_a_client_which_hung_up_is_no_error(caplog: p
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
             call = channel.unary_unary(Details.method)(REQUEST)
-            await asyncio.wait_for(asked.wait(), 60)
+            await asyncio.wait_for(asked.wait(), OUTER_S)
             call.cancel()
-            await asyncio.wait_for(ended.wait(), 60)
+            await asyncio.wait_for(ended.wait(), OUTER_S)
     finally:
         await server.stop(None)
     assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []

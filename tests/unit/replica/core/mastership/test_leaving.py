@@ -9,6 +9,7 @@ import pytest
 
 from failover.marks import Role
 from failover.register import Register
+from tests.support.until import OUTER_S
 from tests.unit.replica.operations.test_metrics import member
 
 
@@ -25,7 +26,7 @@ async def test_who_may_serve_in_a_moment_is_not_taken_out(tmp_path: Path, role: 
         domain.mastership.view.register = Register()
         domain.mastership.claims.begin(frozenset({"a"}), "the peer is lost")
     assert not domain.shared.serving
-    async with asyncio.timeout(10):  # taken out, it would wait for a write that nobody makes here
+    async with asyncio.timeout(OUTER_S):  # taken out, it would wait for a write that nobody makes here
         why = await operator.begin_maintenance("new memory")
     assert f"who serves d8 is being decided at a ({role.name}); ask again when that is done" in why
     assert (operator.maintenance, domain.shared.role) == (False, role)
