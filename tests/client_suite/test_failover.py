@@ -81,7 +81,7 @@ async def killed_before_the_answer(pair: Cluster, master: str, replica: str, bef
     async def ordered() -> bool:
         return await log_index(pair, master) >= before + ORDERED_MIN
 
-    await until(ordered, "records of what was asked", deadline_s=5.0)
+    await until(ordered, "records of what was asked")
     await gone(pair, master)
 
 

@@ -24,6 +24,7 @@ from failover.memory_network import MemoryNetwork, Place
 from failover.peer_outdate import PeerOutdate
 from failover.probe import Sight, look
 from tests.support.sockets import full_listener, listener, refused
+from tests.support.starvation import Timely
 from tests.support.until import OUTER_S, until_sync
 from tests.support.virtual_time import run, until
 
@@ -34,6 +35,7 @@ MASTER = Event("e", EventKind.PEER_LOST, 1, "orders", "a", "b", (PART,), decide_
 REPLICA = replace(MASTER, domains=(replace(PART, role=Role.PROBE),))
 NO_NAME = "no-such-host.invalid:7600"
 SHORT_S = 0.3
+TURN_S = 0.1  # what a look of a short time can do without
 
 
 SERVER = """
@@ -168,8 +170,9 @@ def test_what_alt_path_says_of_what_it_sees(
     assert answer.duration_ms <= event.decide_by_ms
 
 
+@pytest.mark.clock
 async def test_alt_path_over_real_ports() -> None:
-    with listener() as up, listener() as other, full_listener() as down:
+    with Timely(TURN_S), listener() as up, listener() as other, full_listener() as down:
         answer = await AltPath(down, [up, other], bias_s=0.1).classify(replace(REPLICA, decide_by_ms=600))
         assert (answer.verdict, answer.evidence, answer.by) == (Verdict.ASSUME_MASTERSHIP, Evidence.NONE, "alt-path")
         assert "silent" in answer.reason

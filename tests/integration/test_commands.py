@@ -108,7 +108,7 @@ async def test_what_is_no_fitting_answer_never_promotes(tmp_path: Path, text: st
             path = cluster.data_dir / "b" / "classifier.jsonl"
             return path.exists() and path.read_text().count("PEER_LOST") >= 2
 
-        await until(asked_twice, "b has asked, got no fitting answer, and asked again", deadline_s=30)
+        await until(asked_twice, "b has asked, got no fitting answer, and asked again")
         assert await role_of(cluster, "b") == "PROBE"
 
 

@@ -124,7 +124,7 @@ async def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(seed: int, t
             async def drained() -> bool:
                 return (await watcher.get_queue(QUEUE)).length == 0
 
-            await until(drained, "everything was taken", deadline_s=60)
+            await until(drained, "everything was taken")
 
             async def equal() -> list[Any] | None:
                 mains = await _mains(watcher)

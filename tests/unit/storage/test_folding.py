@@ -9,6 +9,7 @@ import pytest
 
 from storage import folding
 from storage.folding import Folder
+from tests.support.until import OUTER_S
 
 
 class Folds:
@@ -24,7 +25,7 @@ class Folds:
     def fold(self) -> bool:
         self.count += 1
         self.begun.release()
-        assert self.may_end.acquire(timeout=60)
+        assert self.may_end.acquire(timeout=OUTER_S)
         return self.more.pop(0) if self.more else False
 
     def end(self, *, more: bool = False) -> None:
@@ -32,7 +33,7 @@ class Folds:
         self.may_end.release()
 
     def wait(self) -> None:
-        assert self.begun.acquire(timeout=60)
+        assert self.begun.acquire(timeout=OUTER_S)
 
 
 @pytest.fixture
@@ -89,7 +90,7 @@ def test_the_end_waits_for_a_fold_under_way_and_none_follows(folds: Folds) -> No
     stopping = threading.Thread(target=folds.folder.stop)
     stopping.start()
     folds.end(more=True)
-    stopping.join(60)
+    stopping.join(OUTER_S)
     assert not stopping.is_alive()
     folds.folder.notify()
     folds.folder.hurry()
