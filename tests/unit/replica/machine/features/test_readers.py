@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from replica.machine import AdvanceCall, ForgetCall, Limits, ReaderPlace, RegisterCall
+from replica.machine import AdvanceCall, ForgetCall, Limits, ReaderPlace, Refused, RegisterCall
 from replica.machine.features import readers
 from replica.machine.features.readers import (
     RENEW_SHARE,
@@ -28,8 +28,8 @@ ID = b"i" * 16
 
 
 def register(driver: Driver, at: int = 1, name: str = "lake", **more: Any) -> Any:
-    call = {"ttl_ms": 0, "restart": False, "request_id": b"", "request_hash": 0} | more
-    made = RegisterCall(name, ReaderPlace(at, 1), **call)
+    call = {"place": ReaderPlace(at, 1), "ttl_ms": 0, "restart": False, "request_id": b"", "request_hash": 0} | more
+    made = RegisterCall(name, **call)
     return driver.order(driver.plan(lambda: plan_register(driver.master.state, driver.now_ms, made)))
 
 
@@ -181,3 +181,12 @@ def test_a_repeated_call_finds_its_first_answer(driver: Driver) -> None:
     driver.send(1)
     assert advance(driver, 3, request_id=b"j" * 16)
     assert driver.master.find_request(b"j" * 16, 7) is not None
+
+
+def test_a_place_that_cannot_be_is_refused_as_whoever_looked_for_it_says(driver: Driver) -> None:
+    no = Refused(common_pb2.REASON_BAD_REQUEST, "no such place")
+    assert driver.refusal(lambda: register(driver, place=no)) is no
+    register(driver)
+    call = AdvanceCall("lake", no, b"", 0)
+    refused = driver.refusal(lambda: driver.plan(lambda: plan_advance(driver.master.state, driver.now_ms, call)))
+    assert (refused, at(driver)) == (no, 1)

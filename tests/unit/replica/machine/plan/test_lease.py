@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replica.machine import Limits, Machine
+from replica.machine.plan.settle import settled_key
 from replica.machine.plan.time import next_due_ms
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
@@ -340,3 +341,26 @@ def test_what_has_no_bytes_needs_no_credit(driver, max_bytes, given):
     for size in (100, 0, 6):
         driver.enqueue(batch_of([size]))
     assert driver.lease(9, max_bytes=max_bytes)[1] == given
+
+
+def test_the_keys_of_settlements_have_not_changed():
+    """A snapshot keeps them: another version must know them again."""
+    assert [settled_key(5, outcome) for outcome in (ACK, REJECT)] == [10, 11]
+
+
+def test_who_watches_hears_of_each_record_since_and_nobody_else_pays(driver):
+    driver.send(2)
+    driver.create("other")
+    assert driver.master.state.changes is None
+    changes = driver.master.watch(2)
+    assert (list(changes.queues), changes.freed, changes.seen_to) == ([1, 2], [], 2)
+    changes.queues.clear()
+    lease_id, _ = driver.lease()
+    assert list(changes.queues) == [1]
+    driver.send(1)
+    driver.outcome(ACK, lease_id, (1, 2))
+    driver.ack(driver.lease()[0], (3, 3))
+    assert changes.freed == [2], "of the records that were looked at"
+    assert driver.master.watch(9) is not changes
+    driver.send(1, queue="other")
+    assert list(changes.queues) == [1]

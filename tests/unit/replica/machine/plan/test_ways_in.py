@@ -15,6 +15,7 @@ from replica.machine import CopyCall, MoveCall, PublishCall, ReplyCall, StageCal
 from replica.machine.plan.copies import plan_copies
 from replica.machine.plan.move import plan_move
 from replica.machine.plan.reply import plan_reply
+from replica.machine.plan.reply_copies import owed_of
 from replica.machine.plan.stage import plan_publish, plan_stage, plan_staged
 from replica.machine.state.queue import QueueState
 from tandemq.peer.v1 import record_pb2
@@ -388,3 +389,22 @@ def test_copies_find_room_for_all_of_them_or_none_enters(sizes: list[int]) -> No
     completions = driver.master.queue(2).completions
     assert completions is not None
     assert len(completions.owed["q"]) == len(sizes), "still, for the next try"
+
+
+@pytest.mark.parametrize("way", ["stream", "unary", "put back", "published", "moved"])
+def test_a_request_that_names_no_queue_for_its_answer(way: str) -> None:
+    driver = made(queue_type=TWO_WAY)
+    WAYS[way](driver, batch_of(TWO))
+    assert (driver.browse(), owed_of(driver.master.state, 1)) == ([1, 2], {})
+
+
+def test_an_answer_is_never_copied_to_where_its_request_is() -> None:
+    """Though a producer cannot name that queue, an alias of it may have come later."""
+    driver = made()
+    owe(driver, REQUESTS, 1)
+    batch = batch_of([1], queue=REQUESTS)
+    refused = driver.refusal(
+        lambda: driver.plan(lambda: plan_copies(driver.master.state, driver.now_ms, copies_of(driver, batch)))
+    )
+    assert (refused.reason, driver.info(REQUESTS).length) == (common_pb2.REASON_BAD_REQUEST, 0)
+    assert (owed_of(driver.master.state, 1), owed_of(driver.master.state, 99)) == ({}, {}), "untracked, and gone"
