@@ -20,6 +20,7 @@ class Folds:
         self.may_end = threading.Semaphore(0)
         self.more: list[bool] = []
         self.count = 0
+        self.others = {*threading.enumerate()}  # stores of other tests may be open
         self.folder = Folder(self.fold)
 
     def fold(self) -> bool:
@@ -31,6 +32,9 @@ class Folds:
     def end(self, *, more: bool = False) -> None:
         self.more.append(more)
         self.may_end.release()
+
+    def threads(self) -> list[str]:
+        return [each.name for each in threading.enumerate() if each not in self.others]
 
     def wait(self) -> None:
         assert self.begun.acquire(timeout=OUTER_S)
@@ -46,19 +50,15 @@ def folds(monkeypatch: pytest.MonkeyPatch) -> Iterator[Folds]:
     made.folder.stop()
 
 
-def threads() -> list[str]:
-    return [each.name for each in threading.enumerate() if each.name == "tandemq-fold"]
-
-
 def test_soon_after_something_is_pending_it_is_folded(folds: Folds, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(folding, "FOLD_S", 0.0)
-    assert threads() == [], "a store that is only read has no thread"
+    assert folds.threads() == [], "a store that is only read has no thread"
     for count in (1, 2):
         folds.folder.notify()
         folds.wait()
         folds.end()
         assert folds.count == count
-    assert threads() == ["tandemq-fold"]
+    assert folds.threads() == ["tandemq-fold"]
 
 
 def test_much_is_folded_at_once(folds: Folds) -> None:
@@ -69,7 +69,7 @@ def test_much_is_folded_at_once(folds: Folds) -> None:
     folds.wait()
     assert not folds.folder._hurry.is_set(), "the next one is in no hurry"
     folds.end()
-    assert threads() == ["tandemq-fold"]
+    assert folds.threads() == ["tandemq-fold"]
 
 
 def test_what_became_pending_meanwhile_is_folded_too(folds: Folds) -> None:
@@ -94,10 +94,10 @@ def test_the_end_waits_for_a_fold_under_way_and_none_follows(folds: Folds) -> No
     assert not stopping.is_alive()
     folds.folder.notify()
     folds.folder.hurry()
-    assert (folds.count, threads()) == (1, [])
+    assert (folds.count, folds.threads()) == (1, [])
 
 
 def test_one_that_has_ended_begins_no_thread(folds: Folds) -> None:
     folds.folder.stop()
     folds.folder.notify()
-    assert threads() == []
+    assert folds.threads() == []
