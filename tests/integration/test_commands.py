@@ -30,7 +30,9 @@ def command(tmp_path: Path, text: str) -> tuple[str, ...]:
 
 
 # Says what a script that is right about a dead peer would say: 20 to a master, 21 to a replica.
-BY_ROLE = 'if grep -q \'"role": *"MASTER\'; then exit 20; else exit 21; fi'
+MASTER_ITSELF = """grep -q '"self":{[^}]*"role":"MASTER'"""
+"""What the peer said of itself is in the event too."""
+BY_ROLE = f"if {MASTER_ITSELF}; then exit 20; else exit 21; fi"
 
 
 @asynccontextmanager
@@ -138,7 +140,7 @@ async def test_two_wrong_verdicts_end_in_diverged_never_in_silence(tmp_path: Pat
 @pytest.mark.requirement("R131")
 async def test_a_failed_instance_ends_and_the_other_takes_over(tmp_path: Path) -> None:
     """R129, R131: it stops serving; a restart begins with looking for the peer and a state transfer."""
-    isolated = 'if grep -q \'"role": *"MASTER\'; then exit 22; else exit 21; fi'
+    isolated = f"if {MASTER_ITSELF}; then exit 22; else exit 21; fi"
     failover = Failover(classifier="command", command=command(tmp_path, isolated), accept_unproven=True, **QUICK)
     cluster = quick(tmp_path / "pair", witnessed=False, failover=failover, relayed=True)
     async with stopped_at_end(cluster), started(cluster), raw_to(cluster.endpoint("b")) as (b,):
