@@ -209,6 +209,30 @@ def test_an_answer_of_the_register_that_comes_late_makes_no_master_of_a_failed_i
     ends_well(pair, x)
 
 
+@pytest.mark.requirement("R129")
+def test_an_addition_that_the_register_grants_late_makes_no_failed_instance_order_anything() -> None:
+    """The peer is back and is being added as the member is told that it has the fault. Were the answer heard, calls
+    that wait for a master would be ordered by one that ends.
+    """
+    pair, x = paired(ASKS)
+    pair.crash(pair.b)
+    pair.a.lost(refused=True)
+    pair.a.verdict(Verdict.CONTINUE_AS_MASTER)
+    pair.settle(500)
+    pair.b.start()
+    pair.connect()
+    pair.quiesce(keep=("add",))
+    call = pair.call(pair.a, "add")
+    pair.a.core.mastership.verdicts.ask(EventKind.LOCAL_FAULT, pair.now_ms, "a write takes too long")
+    pair.a.dispatch(pair.a.core)
+    pair.a.verdict(Verdict.FAILED_INSTANCE)
+    assert pair.a.role is Role.FAILED
+    op, last_index = x.send(pair.a), pair.a.shared.log.last_index
+    pair.answer(call)
+    pair.settle(500)
+    assert (pair.a.role, pair.a.shared.log.last_index, op.done) == (Role.FAILED, last_index, None)
+
+
 def test_peer_alive_lets_a_master_go_on_only_with_proof() -> None:
     """rulings.md 7: pair-protocol.md wins over the seed's wording."""
     pair, _ = paired(ASKS)

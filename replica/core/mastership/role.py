@@ -124,10 +124,12 @@ class MemberRole:
         self._move(Role.DIVERGED, self.shared.state.diverged)
 
     def become_failed(self, why: str) -> None:
-        """This process ends; a restart begins at PROBE. A claim under way is given up: were its answer still heard, the
-        member would serve as it ends. If it landed, the restart reads it.
+        """This process ends; a restart begins at PROBE. A claim under way is given up, and the addition of a peer: were
+        their answer still heard, the member would serve, or order what waits, as it ends. If it landed, the restart
+        reads it.
         """
         self._stop_serving()
+        self.commit.end()
         self.claim = None
         self._move(Role.FAILED, why)
         self.shared.outbox.add(Fail(f"domain {self.shared.name}: {why}"))
