@@ -1,9 +1,11 @@
 """Judges how soon something was by how long it was at work: what the machine withheld is taken out.
 
 The kernel counts for each thread how long it was ready to run and was not run (`schedstat`). What this process and all
-that it started were kept waiting is the most that the machine can have added to a time. A time that only then is within
-its bound proves nothing either way, as a drill's that nobody looked at: the test says INVALID, is run again, and is
-skipped with that reason when it was starved each time. One that is over the bound without it fails at once.
+that it started were kept waiting is the most that the machine can have added to a time, and what others worked
+meanwhile is the most that they can have taken: who waits for threads of its own is slow by itself. A time that only
+without that is within its bound proves nothing either way, as a drill's that nobody looked at: the test says INVALID,
+is run again, and is skipped with that reason when it was starved each time. One that is over the bound all the same
+fails at once.
 
 On a system that does not count it nothing is taken out.
 """
@@ -25,6 +27,8 @@ RUNS = 3
 INVALID = "INVALID: "
 _PROC = Path("/proc")
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+TICK_S = 2 / _TICKS_A_SECOND
+"""What two figures that are counted in ticks can be wrong by."""
 
 Waited = dict[tuple[int, int], float]
 """Seconds that each thread was ready and not run, by process and thread."""
@@ -42,7 +46,7 @@ class Stopwatch:
     starved_s: float
 
     def __enter__(self) -> Self:
-        self._before, self._stolen_s = waited(family()), stolen_s()
+        self._before, self._stolen_s, self._others_s = waited(family()), stolen_s(), others_s()
         self._began_s = time.monotonic()
         return self
 
@@ -50,7 +54,7 @@ class Stopwatch:
         self.took_s = time.monotonic() - self._began_s
         after = waited(family())
         withheld_s = sum(each_s - self._before.get(thread, 0.0) for thread, each_s in after.items())
-        self.starved_s = withheld_s + stolen_s() - self._stolen_s
+        self.starved_s = min(withheld_s, others_s() - self._others_s + TICK_S) + stolen_s() - self._stolen_s
 
     def judge(self, what: str, bound_s: float, took_s: float | None = None) -> None:
         """Returns when it was soon enough. `took_s`: of a part of the block, where that is what counts."""
@@ -121,6 +125,24 @@ def waited(pids: Iterator[int]) -> Waited:
         except OSError:
             continue  # ended meanwhile, or not counted here
     return found
+
+
+def others_s() -> float:
+    """Processor seconds of whoever is not of the family, all processors together; 0 where nobody counts them."""
+    try:
+        user, nice, system, _, _, irq, softirq, *_ = map(int, (_PROC / "stat").read_text().split(maxsplit=9)[1:8])
+    except OSError:
+        return 0.0
+    own = sum(worked_ticks(pid) for pid in family())
+    return (user + nice + system + irq + softirq - own) / _TICKS_A_SECOND
+
+
+def worked_ticks(pid: int) -> int:
+    """Of a process, and of those that it has waited for."""
+    try:
+        return sum(map(int, (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[11:15]))
+    except OSError:
+        return 0  # it has just ended
 
 
 def stolen_s() -> float:

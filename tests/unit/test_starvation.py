@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -11,7 +13,8 @@ from threading import Event
 
 import pytest
 
-from tests.support.starvation import RUNS, Soon, Stopwatch, Timely, family, judge
+from tests.support.starvation import RUNS, TICK_S, Soon, Stopwatch, Timely, family, judge, others_s, stolen_s
+from tools.phases import used_s
 
 ROOT = Path(__file__).resolve().parents[2]
 HOGS = 4
@@ -72,24 +75,31 @@ def spun(seconds: float, processor: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE)
 
 
+def stranger(processor: int) -> tuple[subprocess.Popen[bytes], int]:
+    """Whoever started it is gone: it spins, and is of no family. With it what reads its words, and its number."""
+    spin = shlex.join(["taskset", "-c", str(processor), sys.executable, "-c", SPINS.format(60)])
+    reader = subprocess.Popen(["sh", "-c", f"{spin} & echo $!"], stdout=subprocess.PIPE)
+    assert reader.stdout is not None
+    words = {reader.stdout.readline().strip() for _ in range(2)}
+    reader.wait()
+    return reader, int((words - {b"spins"}).pop())
+
+
 def starve(work_s: float) -> None:
     """This process works so long on a processor that it shares with four others."""
     allowed = os.sched_getaffinity(0)
     processor = min(allowed)
-    hogs = [spun(60, processor) for _ in range(HOGS)]
+    hogs = [stranger(processor) for _ in range(HOGS)]
     try:
-        for hog in hogs:
-            assert hog.stdout is not None
-            hog.stdout.readline()
         os.sched_setaffinity(0, {processor})
         until_s = time.thread_time() + work_s
         while time.thread_time() < until_s:
             pass
     finally:
         os.sched_setaffinity(0, allowed)
-        for hog in hogs:
-            hog.kill()
-            hog.communicate()
+        for reader, hog in hogs:
+            os.kill(hog, signal.SIGKILL)
+            reader.communicate()
 
 
 @SCHEDSTAT
@@ -100,6 +110,27 @@ def test_a_process_that_shares_its_processor_with_others_is_starved() -> None:
     assert watch.starved_s > 0.3
     with pytest.raises(pytest.skip.Exception, match="INVALID: it took"):
         watch.judge("it", watch.took_s - 0.1)
+
+
+@SCHEDSTAT
+def test_who_waits_for_threads_of_its_own_is_slow_by_itself() -> None:
+    """Planted: a product that burns processors keeps its own threads waiting, for longer than any bound."""
+    allowed = os.sched_getaffinity(0)
+    before_s, stolen_before_s = others_s(), stolen_s()
+    with Stopwatch() as watch:
+        hogs = [spun(0.3, min(allowed)) for _ in range(HOGS)]
+        for hog in hogs:
+            hog.communicate()
+    taken_s = others_s() - before_s + TICK_S + stolen_s() - stolen_before_s
+    assert watch.starved_s <= taken_s, "no more than others can have taken"
+
+
+def test_what_the_family_works_is_not_of_others() -> None:
+    """Also when it has ended by then."""
+    machine_s, before_s = used_s(), others_s()
+    with spun(1.0, min(os.sched_getaffinity(0))) as hog:
+        hog.communicate()
+    assert used_s() - machine_s - (others_s() - before_s) >= 0.9
 
 
 def test_who_waits_for_nothing_is_slow_and_not_starved() -> None:

@@ -77,7 +77,6 @@ def test_what_is_in_make_test_is_said_by_process_promise_and_wide() -> None:
         (0, 10.0 * OVER + 0.1, 0.0, TOO_SLOW),
         (0, 10.0 * OVER + 0.1, 80.0, STARVED),
         (1, 1.0, 80.0, FAILED),
-        (phases.PYTEST_NOTHING, 1.0, 0.0, OK),
     ],
 )
 def test_a_phase_is_judged_by_its_budget_only_where_the_machine_was_its_own(
@@ -99,6 +98,35 @@ def test_a_command_that_fails_is_a_failed_phase_and_the_next_one_is_run(
     assert "here" in said
     assert [line.split()[0] for line in said.splitlines() if "FAILED" in line] == ["bad"]
     assert phases.main(["test", "--only", "good"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "arguments", "outcome"),
+    [
+        ("def test_one(): pass", (), OK),
+        ("def other(): pass", (), FAILED),
+        ("def test_one(): pass", ("-k", "another"), OK),
+        ("import os\ndef test_one(): os._exit(0)", (), FAILED),
+        ("def test_one(): assert False", (), FAILED),
+        ("import nothing_such", (), FAILED),
+    ],
+    ids=["one", "none", "none of a part", "ends the process", "fails", "is not read"],
+)
+def test_a_phase_that_has_shown_nothing_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, arguments: tuple[str, ...], outcome: str
+) -> None:
+    monkeypatch.setattr(phases, "OUT", tmp_path)
+    file = tmp_path / "test_it.py"
+    file.write_text(text)
+    phase = Phase("it", (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)), 60.0)
+    assert run(phase, arguments).outcome == outcome
+
+
+def test_only_a_phase_whose_tests_may_be_left_out_may_be_empty() -> None:
+    assert [each.name for each in SUITES["test-all"] if each.may_be_empty] == ["spark"]
+    spark = next(each for each in SUITES["test-all"] if each.may_be_empty)
+    assert phases.shown(spark, phases.PYTEST_NOTHING, ()) == 0
+    assert phases.shown(TEST[0], phases.PYTEST_NOTHING, ("-x",)) == 1, "make knows no such code"
 
 
 def test_the_dearest_tests_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
