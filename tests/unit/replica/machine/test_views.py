@@ -144,3 +144,12 @@ def test_times_and_means_are_told(driver: Driver) -> None:
     driver.now_ms += 30
     driver.ack(lease_id, (13, 13))
     assert driver.info().mean_process_time.ToMicroseconds() == 30_000 // 2, "the first one took no time"
+
+
+def test_a_queue_that_is_gone_is_neither_ordered_nor_for_one_consumer_alone() -> None:
+    made = Driver()
+    made.create(group_mode=admin_pb2.GROUP_MODE_ORDERED, single_active=True)
+    queue_id = made.master.queue_id("q")
+    assert queue_id is not None
+    assert (made.master.is_ordered(queue_id), made.master.is_single_active(queue_id)) == (True, True)
+    assert (made.master.is_ordered(queue_id + 1), made.master.is_single_active(queue_id + 1)) == (False, False)

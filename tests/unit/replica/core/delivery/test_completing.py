@@ -202,6 +202,7 @@ def test_a_deleted_queue_ends_every_wait(pair: Pair) -> None:
     (failed,) = waits.answers
     assert isinstance(failed, Failed)
     assert failed.reason == Reason.REASON_QUEUE_NOT_FOUND
+    assert pair.a.core.completing.count == 0, "others may wait in its place"
 
 
 def test_waits_are_bounded(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,3 +216,12 @@ def test_a_line_that_is_empty_by_the_time_its_queue_has_changed_is_no_trouble(pa
     assert room(pair).leave(waits.call)
     pair.a.dispatch(pair.a.core)
     assert room(pair).woken == {}
+
+
+def test_a_caller_that_goes_after_its_answer_is_no_news_for_the_master(pair: Pair) -> None:
+    sent = send(pair.b, "p", wait_ms=LONG_MS)
+    pair.settle(200)
+    assert sent.index == 1
+    sent.waiter.cancelled = True
+    pair.b.core.withdraw(sent.call, pair.wall_ms)
+    assert list(pair.b.core.shared.outbox.take()) == []
