@@ -148,6 +148,8 @@ def bound_of(call: ast.Call) -> ast.expr | None:
             return named
         case "join" | "settimeout" | "wait" if call.args and is_number(call.args[0]):
             return named or call.args[0]
+        case "join" | "wait" | "result" | "get" | "check_output" | "check_call" | "call" if name != "asyncio.wait":
+            return named  # asyncio.wait has no bound: what is not done by then goes on
     return None
 
 
@@ -165,9 +167,9 @@ def sleeps(module: Module) -> list[str]:
     """Any pause but the loop's turn, whoever makes it."""
     found = []
     for node in ast.walk(module.tree):
-        if not isinstance(node, ast.Call) or not node.args:
+        if not isinstance(node, ast.Call) or not (said := [*node.args, *(each.value for each in node.keywords)]):
             continue
-        name, first = ast.unparse(node.func), node.args[0]
+        name, first = ast.unparse(node.func), said[0]
         pauses = name.rpartition(".")[2] == "sleep" and not (isinstance(first, ast.Constant) and first.value == 0)
         if pauses or name in ("Event().wait", "threading.Event().wait"):
             found.append(f"{module.path}:{node.lineno} sleeps; wait for the event instead")
@@ -246,6 +248,11 @@ def test_planted_bounds_of_their_own_are_found() -> None:
         "asyncio.wait_for(x, READY_S)",
         "asyncio.wait_for(x, timeout=2 * CALL_S)",
         "process.wait(5)",
+        "process.wait(timeout=5)",
+        "thread.join(timeout=10)",
+        "future.result(timeout=5)",
+        "queue.get(timeout=5)",
+        "subprocess.check_output(x, timeout=60)",
         "process.communicate(timeout=30)",
         "subprocess.run(x, timeout=60)",
         "thread.join(10)",
@@ -265,7 +272,13 @@ def test_planted_bounds_of_their_own_are_found() -> None:
 
 
 def test_planted_sleeps_are_found() -> None:
-    bad = ("time.sleep(0.1)", "await asyncio.sleep(POLL_S)", "sleep(2)", "threading.Event().wait(0.2)")
+    bad = (
+        "time.sleep(0.1)",
+        "await asyncio.sleep(POLL_S)",
+        "sleep(2)",
+        "threading.Event().wait(0.2)",
+        "asyncio.sleep(delay=1)",
+    )
     assert len(sleeps(planted(*bad))) == len(bad)
     assert sleeps(planted("await asyncio.sleep(0)", "over.wait(0.1)")) == []
 

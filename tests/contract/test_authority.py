@@ -218,6 +218,19 @@ async def test_of_two_lone_claims_each_stands_at_its_own_member_until_one_is_fur
     assert (a.authority.now("main"), b.authority.now("main")) == (further, further)
 
 
+async def test_a_higher_epoch_is_further_whatever_was_written_since_in_the_lower_one() -> None:
+    """Versions count what one member wrote: alone in its epoch it may have written more than the one that went on."""
+    a, b = LocalCopy(A), LocalCopy(B)
+    older, newer = Register(9, 2, A, frozenset({A}), frozenset({A}), nonce=b"1"), Register(4, 3, B, nonce=b"2")
+    for copy, known in ((a, older), (b, newer)):
+        writing = copy.authority.adopt("main", to_message(known).SerializeToString())
+        assert writing is not None
+        await writing
+    assert b.authority.adopt("main", a.authority.as_bytes("main")) is None
+    met(a, b)
+    assert (a.authority.now("main"), b.authority.now("main")) == (newer, newer)
+
+
 @pytest.mark.parametrize("offered", [b"\xff", to_message(Register(version=1, nonce=b"x" * 65)).SerializeToString()])
 async def test_a_copy_that_is_no_register_is_not_taken_over(offered: bytes) -> None:
     copy = LocalCopy(A)
