@@ -119,7 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     counts = summed(asking.verdicts, known)
     judged = sum(counts.values()) - counts.get("equivalent", 0)
     seen = judged - counts.get(ALIVE, 0) - counts.get(UNREACHED, 0)
-    percent = 100 * seen / judged if judged else 100.0
+    percent = 100 * seen / judged if judged else 0.0
     options.out.parent.mkdir(parents=True, exist_ok=True)
     lives = [asdict(each.mutant) for each in asking.verdicts if each.outcome in (ALIVE, UNREACHED)]
     said = {"area": options.area, "seed": seed, "counts": counts, "percent": percent, "lives": lives}

@@ -144,3 +144,28 @@ def test_a_phase_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[st
     with pytest.raises(SystemExit, match="2"):
         phases.main(["test", "--only", "nothing"])
     assert TEST[0].name in capsys.readouterr().err
+
+
+def test_a_phase_over_its_budget_fails_unless_it_is_only_to_be_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(phases, "OUT", tmp_path)
+    monkeypatch.setattr(phases, "CROWDED_PERCENT", 1_000.0)
+    monkeypatch.setitem(SUITES, "test", (Phase("slow", (sys.executable, "-c", ""), 0.0),))
+    assert (phases.main(["test"]), phases.main(["test", "--slow-is-ok"])) == (1, 0)
+    assert capfd.readouterr().out.count(TOO_SLOW) == 2
+
+
+def test_tests_that_the_machine_starved_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(phases, "OUT", tmp_path)
+    file = tmp_path / "test_starved.py"
+    file.write_text(
+        "import pytest\n"
+        "def test_starved(): pytest.skip('INVALID: the machine withheld 3 s')\n"
+        "def test_skipped(): pytest.skip('no etcd')\n"
+        "def test_good(): pass\n"
+    )
+    phase = Phase("starved", (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(file)), 60.0)
+    seen = run(phase)
+    assert (seen.outcome, seen.invalid) == (OK, 1)
+    assert "ok, 1 INVALID" in table([seen])
