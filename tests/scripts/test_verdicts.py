@@ -233,6 +233,31 @@ def test_an_addition_that_the_register_grants_late_makes_no_failed_instance_orde
     assert (pair.a.role, pair.a.shared.log.last_index, op.done) == (Role.FAILED, last_index, None)
 
 
+@pytest.mark.requirement("R129")
+def test_a_failed_instance_takes_no_sync_while_its_process_ends() -> None:
+    """As a replica it would take over when that master is lost, though it is the one that has the fault."""
+    pair, x = paired(ASKS)
+    pair.disconnect()
+    for member in pair.up:
+        member.lost()
+    pair.quiesce()
+    pair.b.verdict(Verdict.FAILED_INSTANCE)
+    pair.a.verdict(Verdict.CONTINUE_AS_MASTER)
+    pair.settle(500)
+    pair.connect()
+    pair.settle(1_000)
+    assert (pair.a.role, pair.b.role) == (Role.MASTER, Role.FAILED)
+    pair.crash(pair.a)
+    pair.b.lost(refused=True)
+    pair.settle(2_000)
+    assert (pair.b.role, pair.b.serving) == (Role.FAILED, False)
+    pair.a.start()
+    pair.crash(pair.b)
+    pair.b.start()
+    pair.connect()
+    ends_well(pair, x)
+
+
 def test_peer_alive_lets_a_master_go_on_only_with_proof() -> None:
     """rulings.md 7: pair-protocol.md wins over the seed's wording."""
     pair, _ = paired(ASKS)

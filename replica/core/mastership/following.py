@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from tandemq.peer.v1.peer_service_pb2 import DomainHello, EpochBoundary, SyncBegin
 
 
+OUT_OF_SERVICE = (Role.MAINTENANCE, Role.FAILED)
+"""By an operator's word, or because it has the fault and its process ends: nothing is taken before it starts again."""
+
+
 class Following:
     """The peer's mastership of one domain, as this member takes it."""
 
@@ -88,7 +92,7 @@ class Following:
             refuse(shared, epoch, begin)
             return False
         ours = shared.serving and epoch == shared.state.epoch
-        if epoch < max(shared.state.epoch, shared.state.promised_epoch) or ours or shared.role is Role.MAINTENANCE:
+        if epoch < max(shared.state.epoch, shared.state.promised_epoch) or ours or shared.role in OUT_OF_SERVICE:
             return False
         if epoch == shared.state.epoch and shared.state.owner == shared.member:
             self.two_owners(epoch, begin.history)
