@@ -73,13 +73,16 @@ async def test_a_verdict_is_asked_for_once(verdict: Verdict) -> None:
     assert run.calls == {verdict.name: 1}
 
 
-def test_no_answer_is_asked_for_again_with_the_next_attempt() -> None:
+def test_no_answer_is_asked_for_again_with_the_next_attempt(caplog: pytest.LogCaptureFixture) -> None:
     run, asked = runner(None, RuntimeError("no"), Verdict.WAIT)
+    caplog.set_level("INFO")
     assert virtual_time.run(run.ask(event())).verdict is Verdict.WAIT
     assert [each.attempt for each in asked.asked] == [1, 2, 3]
     assert {each.event_id for each in asked.asked} == {"e1"}
     assert [each.decide_by_ms for each in asked.asked] == [20_000, 19_800, 19_400], "the total shrinks by each pause"
     assert run.calls == {"NO_ANSWER": 2, "WAIT": 1}
+    levels = [record.levelname for record in caplog.records if record.getMessage().startswith("classifier scripted")]
+    assert levels == ["WARNING", "WARNING", "INFO"]
 
 
 def test_attempts_end() -> None:

@@ -36,12 +36,16 @@ class Area(NamedTuple):
     code: tuple[str, ...]
     tests: tuple[str, ...]
     percent: int
+    marks: str = "not process and not long"
 
 
 AREAS = {
     "machine": Area(("replica/machine",), ("tests/unit/replica/machine", *_RULES), 90),
     "core": Area(("replica/core",), ("tests/unit/replica/core", *_RULES), 85),
-    "failover": Area(("failover",), ("tests/unit/failover", "tests/failover", "tests/contract", *_RULES), 90),
+    # The processes here are commands and registers: what asks them is in the test's own process.
+    "failover": Area(
+        ("failover",), ("tests/unit/failover", "tests/failover", "tests/contract", *_RULES), 90, marks="not long"
+    ),
     "storage": Area(("storage",), ("tests/unit/storage", "tests/contract", "tests/property"), 90),
     "client": Area(("tandemq/client",), ("tests/unit/client", "tests/classic"), 75),
 }
@@ -112,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     area = AREAS[options.area]
     seed = dt.datetime.now(tz=dt.UTC).date().toordinal() if options.seed is None else options.seed
     asking = Asking(drawn(area, options.count, seed), options.seeds)
-    code = pytest.main(["-q", "-p", "no:cacheprovider", "-m", "not process and not long", *area.tests], [asking])
+    code = pytest.main(["-q", "-p", "no:cacheprovider", "-m", area.marks, *area.tests], [asking])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         return int(code)
     known = equivalents()
