@@ -68,6 +68,7 @@ def test_much_is_folded_at_once(folds: Folds) -> None:
     folds.folder.hurry()
     folds.wait()
     assert not folds.folder._hurry.is_set(), "the next one is in no hurry"
+    assert not folds.folder._pending.is_set(), "and waits until there is something"
     folds.end()
     assert folds.threads() == ["tandemq-fold"]
 
