@@ -24,6 +24,11 @@ def test_the_identity_is_that_of_the_operation_and_of_nothing_else() -> None:
     assert len(known) <= 64
 
 
+def test_the_identity_is_that_of_every_version() -> None:
+    """An import that is repeated by a newer client has one effect."""
+    assert identity_of(operation()) == b"salvage/" + bytes.fromhex("21d1733e081cac307f170cf79132a7b5")
+
+
 def test_columns_of_one_entry_stay_and_the_others_lose_what_is_done() -> None:
     batch = MessageBatch(payloads=[b"0", b"1", b"2"], priorities=[5], ttls_ms=[1, 2, 3], content_types=["a", "b", "c"])
     rest = without(batch, {1})

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tandemq.client import aio
+from tandemq.client.places import JournalPosition
+from tandemq.v1 import journal_service_pb2 as journal
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import weights_service_pb2 as weights
 from tests.unit.client.fake import FakeMember
@@ -177,3 +179,16 @@ async def test_weights_are_published_read_and_deleted(member: FakeMember) -> Non
     assert (got.name, got.domain, some.domain) == ("t", "d", "d")
     assert (checked.name, checked.domain, checked.HasField("expected_version")) == ("t", "d", True)
     assert (unchecked.HasField("expected_version"), len(unchecked.request_id)) == (False, 16)
+
+
+async def test_a_reader_is_registered_where_its_caller_says(member: FakeMember) -> None:
+    called = Called(member, journal, "JournalService")
+    async with aio.connect(member.endpoint) as client:
+        await client.register_reader("r")
+        await client.register_reader("r", at_end=True, ttl=timedelta(hours=1))
+        await client.register_reader("r", JournalPosition(7, 3), restart=True, domain="d")
+    first, last, placed = (request for _, request in called.seen)
+    assert not (first.at_end or first.HasField("position") or first.restart or first.HasField("ttl"))
+    assert (last.at_end, last.HasField("position"), last.ttl.seconds) == (True, False, 3_600)
+    assert (placed.at_end, placed.restart, placed.domain) == (False, True, "d")
+    assert (placed.position.log_index, placed.position.epoch) == (7, 3)
