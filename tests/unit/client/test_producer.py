@@ -42,6 +42,16 @@ async def test_what_waits_travels_together(member: FakeMember) -> None:
     assert (receipts[0].copies, receipts[0].level, receipts[0].duplicate) == (2, Level.PAIR_SYNC, False)
 
 
+async def test_the_end_of_the_block_waits_for_what_was_sent_in_it(member: FakeMember) -> None:
+    member.produce = [serving(member, Ledger())]
+    async with aio.connect(member.endpoint) as client:
+        async with client.producer("q") as producer:
+            sent = producer.send_nowait(b"1")
+        assert sent.result().index == 1
+        with pytest.raises(Closed):
+            producer.send_nowait(b"2")
+
+
 async def test_send_many_answers_in_runs(member: FakeMember) -> None:
     ledger = Ledger()
     member.produce = [serving(member, ledger)]
