@@ -51,10 +51,10 @@ def by_folder(files: Mapping[str, Mapping[str, Mapping[str, int]]]) -> dict[str,
     """Of the `files` of coverage's JSON."""
     sums: dict[str, list[int]] = {}
     for path, file in files.items():
-        told = file["summary"]
+        summary = file["summary"]
         counts = ("covered_lines", "num_statements", "covered_branches", "num_branches")
         for at, name in enumerate(counts):
-            sums.setdefault(folder_of(path), [0, 0, 0, 0])[at] += told[name]
+            sums.setdefault(folder_of(path), [0, 0, 0, 0])[at] += summary[name]
     return {
         folder: Reached(_percent(lines, of_lines), _percent(branches, of_branches))
         for folder, (lines, of_lines, branches, of_branches) in sorted(sums.items())

@@ -2,7 +2,7 @@
 
 All phases are run, also after one that failed. Beside each stands its budget on two idle cores. A phase that takes half
 as much again fails; where others used the machine meanwhile that is said, and nothing is concluded from it.
-What is in which phase is told by markers alone (`tests/README.md`).
+Markers alone say what is in which phase (`tests/README.md`).
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ async def hand_over(domain: Domain, members: Members, reason: str, **options: An
     """Start a handoff and wait for its end."""
     ended: asyncio.Future[HandoffOutcome] = asyncio.get_running_loop().create_future()
 
-    def tell(outcome: HandoffOutcome) -> None:
+    def note(outcome: HandoffOutcome) -> None:
         if not ended.done():
             ended.set_result(outcome)
 
-    domain.start_handoff(members.node.clock.now_ms(), reason, on_end=tell, **options)
+    domain.start_handoff(members.node.clock.now_ms(), reason, on_end=note, **options)
     members.node.dispatch(domain)
     return await ended
 

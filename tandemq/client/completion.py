@@ -58,9 +58,7 @@ class Completion:
     handle: bytes
     reached: Reached = Reached.UNKNOWN
     final: Final = Final.NONE
-    completed: bool = (
-        False  # nothing more will be reported: it reached the level of its queue's type, or ended otherwise
-    )
+    completed: bool = False  # nothing more is reported: it reached the level of its queue's type, or ended otherwise
     reply: ReceivedMessage | None = None  # TWO_WAY: the answer
     error: TandemqError | None = None  # the handle is not known, or no longer
 

@@ -18,7 +18,7 @@ from failover.register import Register, add_member, claim, commit
 from failover.wire import BadRegisterError
 from tests.support.etcd import EtcdServer, cluster, free_ports
 from tests.support.starvation import Soon
-from tests.support.until import OUTER_S
+from tests.support.until import OUTER_S, until
 
 A, B = "a", "b"
 PREFIX = "/tandemq/"
@@ -118,9 +118,8 @@ async def test_a_frozen_etcd_is_noticed_by_a_watch_that_nobody_calls_beside(serv
     waiting = asyncio.ensure_future(anext(watch))
     await server.freeze()
     try:
-        async with asyncio.timeout(OUTER_S):
-            while watcher.connected:  # noqa: ASYNC110 (keepalive finds it; nothing is sent on a silent watch)
-                await asyncio.sleep(0)
+        # Keepalive finds it; nothing is sent on a silent watch.
+        await until(lambda: not watcher.connected, "the watch has ended")
     finally:
         server.thaw()
     async with asyncio.timeout(OUTER_S):
@@ -147,9 +146,8 @@ async def test_without_a_majority_nothing_is_read_or_set(tmp_path: Path) -> None
         assert await anext(watch) == committed
         told = asyncio.ensure_future(anext(watch))
         await servers[1].kill()
-        async with asyncio.timeout(OUTER_S):
-            while watcher.connected:  # noqa: ASYNC110 (nobody calls beside: the member itself must end the watch)
-                await asyncio.sleep(0)
+        # Nobody calls beside: the member itself must end the watch.
+        await until(lambda: not watcher.connected, "the watch has ended")
         desired = add_member(committed, member_added=B, nonce=b"3")
         async with asyncio.timeout(OUTER_S):
             while isinstance(await authority.get("main"), Register):  # until the last one has missed its leader

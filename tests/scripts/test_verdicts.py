@@ -129,8 +129,8 @@ def test_failed_instance_ends_the_process_and_its_outputs() -> None:
     assert op.done is None
 
 
-@pytest.mark.requirement("R129")
-def test_of_two_that_are_cut_off_the_master_goes_on_and_the_replica_ends_as_it_is_told() -> None:
+def cut_off_with_a_failed_replica() -> tuple[Pair, Producer]:
+    """Each member is asked about the other one: a goes on as master, b is declared the failed instance."""
     pair, x = paired(ASKS)
     pair.disconnect()
     for member in pair.up:
@@ -139,6 +139,12 @@ def test_of_two_that_are_cut_off_the_master_goes_on_and_the_replica_ends_as_it_i
     pair.b.verdict(Verdict.FAILED_INSTANCE)
     pair.a.verdict(Verdict.CONTINUE_AS_MASTER)
     pair.settle(500)
+    return pair, x
+
+
+@pytest.mark.requirement("R129")
+def test_of_two_that_are_cut_off_the_master_goes_on_and_the_failed_replica_ends() -> None:
+    pair, x = cut_off_with_a_failed_replica()
     assert (pair.a.role, pair.b.role, pair.b.failed) == (Role.MASTER, Role.FAILED, "domain main: because")
     here, there = x.send(pair.a), Producer(pair, "y").send(pair.b)
     pair.settle(2_000)
@@ -236,14 +242,7 @@ def test_an_addition_that_the_register_grants_late_makes_no_failed_instance_orde
 @pytest.mark.requirement("R129")
 def test_a_failed_instance_takes_no_sync_while_its_process_ends() -> None:
     """As a replica it would take over when that master is lost, though it is the one that has the fault."""
-    pair, x = paired(ASKS)
-    pair.disconnect()
-    for member in pair.up:
-        member.lost()
-    pair.quiesce()
-    pair.b.verdict(Verdict.FAILED_INSTANCE)
-    pair.a.verdict(Verdict.CONTINUE_AS_MASTER)
-    pair.settle(500)
+    pair, x = cut_off_with_a_failed_replica()
     pair.connect()
     pair.settle(1_000)
     assert (pair.a.role, pair.b.role) == (Role.MASTER, Role.FAILED)

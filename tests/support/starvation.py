@@ -83,9 +83,9 @@ class Timely(Stopwatch):
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         super().__exit__(kind, error, at)
         if isinstance(error, (AssertionError, pytest.fail.Exception)) and self.starved_s > self._turn_s:
-            told = str(error).partition("\n")[0] or "it failed"
+            failure = str(error).partition("\n")[0] or "it failed"
             invalid(
-                f"{told}; it needs turns within {self._turn_s:g} s, and the machine withheld {self.starved_s:.2f} s"
+                f"{failure}; it needs turns within {self._turn_s:g} s, and the machine withheld {self.starved_s:.2f} s"
             )
 
 
@@ -93,10 +93,10 @@ def judge(what: str, took_s: float, starved_s: float, bound_s: float) -> None:
     """Fails when even without what was withheld it was too long; says INVALID when only with it."""
     if took_s <= bound_s:
         return
-    told = f"{what} took {took_s:.2f} s, at most {bound_s:g}; the machine withheld up to {starved_s:.2f} s"
+    text = f"{what} took {took_s:.2f} s, at most {bound_s:g}; the machine withheld up to {starved_s:.2f} s"
     if took_s - starved_s <= bound_s:
-        invalid(told)
-    pytest.fail(told)
+        invalid(text)
+    pytest.fail(text)
 
 
 def family() -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""Waiting for what is seen and not told: until it is so, in an event loop and outside of one.
+"""Waiting for what can be seen and is not reported: until it is so, in an event loop and outside of one.
 
 A wait ends at its event. The one outer bound is there for failures alone, on whatever machine, and says what was waited
 for; where a wait has an event of its own, that is awaited under `asyncio.timeout(OUTER_S)`.
