@@ -8,7 +8,9 @@ hoped for. `replica/core/handoff/handoff.py` does so; the table in docs/PROTOCOL
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple
 
 
@@ -98,7 +100,7 @@ class Deadline(NamedTuple):
 
 A, E, R, S = Action, HandoffEvent, HandoffRow, HandoffState
 
-TABLE: dict[tuple[HandoffState, HandoffEvent], HandoffRow] = {
+TABLE: Mapping[tuple[HandoffState, HandoffEvent], HandoffRow] = MappingProxyType({
     # -- the master ----------------------------------------------------------------------------------------------------
     (S.MASTER, E.START): R(S.PROPOSED, (A.SEND_PROPOSE,), "the master offers its role"),
     (S.MASTER, E.START_BARRED): R(S.MASTER, (A.FAIL,), "refused with every reason, nothing is sent"),
@@ -163,7 +165,7 @@ TABLE: dict[tuple[HandoffState, HandoffEvent], HandoffRow] = {
     (S.TAKING, E.START_BARRED): R(S.TAKING, (A.FAIL,), "BUSY: the second caller is refused"),
     (S.TAKING, E.REQUEST_BARRED): R(S.TAKING, (A.SEND_NACK,), "NOT_MASTER yet"),
     (S.TAKING, E.DEADLINE): R(S.REPLICA, (A.PROBE, A.SEND_NACK, A.IN_DOUBT), "the register does not answer: PROBE"),
-}  # fmt: skip
+})  # fmt: skip
 
 DEADLINES: dict[HandoffState, Deadline] = {
     S.PROPOSED: Deadline("answer", 1000),

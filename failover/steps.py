@@ -7,7 +7,9 @@ in docs/PROTOCOL.md is `render()`; `replica/core/mastership/claims.py` walks it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 
 from failover.register import SetOutcome
 
@@ -42,23 +44,25 @@ class Found(StrEnum):
 
 
 S, F = Step, Found
-TABLE: dict[tuple[Step, Found], tuple[Step, str]] = {
-    (S.READING, F.DONE): (S.CLAIMING, "the number is still free and both members are eligible; else as refused"),
-    (S.READING, F.REFUSED): (S.PROBE, "somebody has used the ceded number, or the set has changed"),
-    (S.READING, F.UNKNOWN_CEDED): (S.STORING, "P18: a handoff needs no register, both members stay required"),
-    (S.CLAIMING, F.DONE): (S.STORING, "the number is ours; nobody is served yet"),
-    (S.CLAIMING, F.REFUSED): (S.PROBE, "P6: a new number next time"),
-    (S.CLAIMING, F.UNKNOWN): (S.PROBE, "P1, P6: should it land, P7 tidies it"),
-    (S.CLAIMING, F.UNKNOWN_CEDED): (S.STORING, "P18; should it land, P7 records another epoch"),
-    (S.STORING, F.DURABLE): (S.COMMITTING, "own epoch and its first record survive a crash"),
-    (S.STORING, F.DURABLE_UNRECORDED): (S.SERVING, "recorded by a new epoch once the register answers"),
-    (S.COMMITTING, F.DONE): (S.SERVING, "P6: only this answer opens the gate"),
-    (S.COMMITTING, F.REFUSED): (S.PROBE, "P6: the claim was replaced"),
-    (S.COMMITTING, F.UNKNOWN): (S.PROBE, "P6: a timeout is not success; the number is spent"),
-    (S.COMMITTING, F.UNKNOWN_CEDED): (S.SERVING, "P18: both members stay required"),
-    **{(step, F.SYNC): (S.PROBE, "P12: the claim is given up and the peer followed") for step in Step},
-    **{(step, F.HIGHER_EPOCH): (S.PROBE, "P7, P13: somebody is ahead; read again") for step in Step},
-}
+TABLE: Mapping[tuple[Step, Found], tuple[Step, str]] = MappingProxyType(
+    {
+        (S.READING, F.DONE): (S.CLAIMING, "the number is still free and both members are eligible; else as refused"),
+        (S.READING, F.REFUSED): (S.PROBE, "somebody has used the ceded number, or the set has changed"),
+        (S.READING, F.UNKNOWN_CEDED): (S.STORING, "P18: a handoff needs no register, both members stay required"),
+        (S.CLAIMING, F.DONE): (S.STORING, "the number is ours; nobody is served yet"),
+        (S.CLAIMING, F.REFUSED): (S.PROBE, "P6: a new number next time"),
+        (S.CLAIMING, F.UNKNOWN): (S.PROBE, "P1, P6: should it land, P7 tidies it"),
+        (S.CLAIMING, F.UNKNOWN_CEDED): (S.STORING, "P18; should it land, P7 records another epoch"),
+        (S.STORING, F.DURABLE): (S.COMMITTING, "own epoch and its first record survive a crash"),
+        (S.STORING, F.DURABLE_UNRECORDED): (S.SERVING, "recorded by a new epoch once the register answers"),
+        (S.COMMITTING, F.DONE): (S.SERVING, "P6: only this answer opens the gate"),
+        (S.COMMITTING, F.REFUSED): (S.PROBE, "P6: the claim was replaced"),
+        (S.COMMITTING, F.UNKNOWN): (S.PROBE, "P6: a timeout is not success; the number is spent"),
+        (S.COMMITTING, F.UNKNOWN_CEDED): (S.SERVING, "P18: both members stay required"),
+        **{(step, F.SYNC): (S.PROBE, "P12: the claim is given up and the peer followed") for step in Step},
+        **{(step, F.HIGHER_EPOCH): (S.PROBE, "P7, P13: somebody is ahead; read again") for step in Step},
+    }
+)
 DEADLINES: dict[Step, str] = {
     Step.READING: "one call of the authority, 1 s: then unknown",
     Step.CLAIMING: "one call of the authority, 1 s: then unknown",

@@ -27,7 +27,7 @@ from tests.test_rules import Rule, removed
 def without(patch: Patch, *keys: tuple[HandoffState, HandoffEvent]) -> None:
     """These rows lead nowhere."""
     for state, event in keys:
-        patch.delitem(table.TABLE, (state, event))
+        patch.setattr(table, "TABLE", {at: row for at, row in table.TABLE.items() if at != (state, event)})
         patch.setattr(table, "IGNORED", (*table.IGNORED, ((state,), (event,), "taken out")))
 
 
@@ -63,7 +63,7 @@ def crossing_is_not_seen(patch: Patch) -> None:
 
 def abort_is_not_free(patch: Patch) -> None:
     row = HandoffRow(HandoffState.MASTER, (Action.SEND_NACK, Action.FAIL), "does not resume")
-    patch.setitem(table.TABLE, (HandoffState.DRAINING, HandoffEvent.ABORT), row)
+    patch.setattr(table, "TABLE", {**table.TABLE, (HandoffState.DRAINING, HandoffEvent.ABORT): row})
 
 
 def a_named_copy_is_one(patch: Patch) -> None:

@@ -21,11 +21,12 @@ import replica.peer.identity.incarnation
 from chaos.sim.bugs.commits import solo_before_the_register
 from chaos.sim.bugs.epochs import mark_is_no_condition, register_is_not_read_again, set_is_no_condition
 from chaos.sim.bugs.planting import Patch
+from failover import steps
 from failover.classifier import Answer, EventKind
 from failover.gate import Ruling
 from failover.handoff import HandoffEvent, HandoffState
 from failover.promotion import PromotionRow, Then, Why
-from failover.steps import TABLE, Found, Step
+from failover.steps import Found, Step
 from replica.core.mastership.commit_rule import CommitRule
 from replica.core.mastership.copy_orders import CopyOrders
 from replica.core.mastership.leaving import Leaving
@@ -151,12 +152,14 @@ def pause_is_not_heeded(patch: Patch) -> None:
 
 
 def a_refused_commit_serves(patch: Patch) -> None:
-    patch.setitem(TABLE, (Step.COMMITTING, Found.REFUSED), (Step.SERVING, "no matter"))
+    row = (Step.SERVING, "no matter")
+    patch.setattr(steps, "TABLE", {**steps.TABLE, (Step.COMMITTING, Found.REFUSED): row})
 
 
 def ceded_is_no_exception(patch: Patch) -> None:
-    for step in (Step.CLAIMING, Step.COMMITTING):
-        patch.setitem(TABLE, (step, Found.UNKNOWN_CEDED), (Step.PROBE, "as any other claim"))
+    as_any_claim = (Step.PROBE, "as any other claim")
+    keys = [(step, Found.UNKNOWN_CEDED) for step in (Step.CLAIMING, Step.COMMITTING)]
+    patch.setattr(steps, "TABLE", {**steps.TABLE, **dict.fromkeys(keys, as_any_claim)})
 
 
 def offers_last_for_ever(patch: Patch) -> None:

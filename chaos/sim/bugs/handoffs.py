@@ -29,14 +29,14 @@ def ceded_is_no_promise(patch: Patch) -> None:
 @bug("no-way-out-of-doubt", "P16", "A master that has ceded waits for ever for the other one.", "midway", first=73)
 def doubt_has_no_way_out(patch: Patch) -> None:
     for key in ((HandoffState.CEDING, HandoffEvent.LINK_LOST), (HandoffState.CEDING, HandoffEvent.DEADLINE)):
-        patch.delitem(table.TABLE, key)
+        patch.setattr(table, "TABLE", {at: row for at, row in table.TABLE.items() if at != key})
         patch.setattr(table, "IGNORED", (*table.IGNORED, ((key[0],), (key[1],), "taken out")))
 
 
 @bug("ack-before-ceded", "P15", "The role is given away before that is written.", "half_ceded", 20)
 def ack_before_the_write(patch: Patch) -> None:
     row = HandoffRow(HandoffState.CEDING, (Action.CEDE, Action.SEND_ACK), "too early")
-    patch.setitem(table.TABLE, (HandoffState.DRAINING, HandoffEvent.DRAINED), row)
+    patch.setattr(table, "TABLE", {**table.TABLE, (HandoffState.DRAINING, HandoffEvent.DRAINED): row})
 
 
 @bug("unrecorded-stays-unrecorded", "P18", "An epoch that nobody recorded is never recorded.", "midway", 2_000)

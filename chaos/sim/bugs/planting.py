@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, MutableMapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 
 class Patch(Protocol):
-    """What takes a rule out: a `Planter`, or pytest's MonkeyPatch."""
+    """What takes a rule out: a `Planter`, or pytest's MonkeyPatch.
+
+    It knows no way to change a table in place: a row that is put back stands at the end, and whoever reads the table
+    later finds another order. Tables are read-only, and a plant puts another one in their stead.
+    """
 
     def setattr(self, target: object, name: str, value: object, /) -> None:
         """Another attribute of a module, a class or an object."""
-        ...
-
-    def setitem(self, dic: MutableMapping[Any, Any], name: Any, value: Any, /) -> None:
-        """Another value of a table."""
-        ...
-
-    def delitem(self, dic: MutableMapping[Any, Any], name: Any, /) -> None:
-        """No value of a table."""
         ...
 
 
@@ -42,21 +38,6 @@ class Planter:
             before = vars(target)[name] if isinstance(target, type) else getattr(target, name)
             self._undo.append(lambda: setattr(target, name, before))
         setattr(target, name, value)
-
-    def setitem(self, dic: MutableMapping[Any, Any], name: Any, value: Any, /) -> None:
-        """See Patch."""
-        if name in dic:
-            before = dic[name]
-            self._undo.append(lambda: dic.__setitem__(name, before))
-        else:
-            self._undo.append(lambda: dic.__delitem__(name))
-        dic[name] = value
-
-    def delitem(self, dic: MutableMapping[Any, Any], name: Any, /) -> None:
-        """See Patch."""
-        before = dic[name]
-        self._undo.append(lambda: dic.__setitem__(name, before))
-        del dic[name]
 
     def undo(self) -> None:
         """Everything is as it was."""
