@@ -199,6 +199,8 @@ class Client:
         client_id: names it over restarts of the application (1 to 56 bytes); None: a new one. One producer at a time:
             when batches of another one turn up under it, this one goes on as `<client_id>~1`.
         min_copies: refuse (NOT_ENOUGH_COPIES) rather than acknowledge on fewer; 0 means 1.
+        max_batch_*: a batch that is full leaves at once, up to `max_unanswered_batches` of them. What is less than 64
+            KiB waits for the answer to the last one of its kind, if one is under way, and leaves together.
         max_pending_*: bound of what waits here; beyond it `send` waits and `send_nowait` raises.
         full_wait: how long a message may wait for room in a full queue, in the order in which it came to the master;
             seconds, -1 for ever; by default it is refused with QUEUE_FULL at once. `timeout` counts from then on.

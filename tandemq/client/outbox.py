@@ -2,6 +2,7 @@
 
 It never writes to a stream, waits, or resolves a future: whoever owns the stream asks for the next frame and hands the
 answers in. A batch is serialised once; a resend is the same bytes under the same sequences, never cut otherwise.
+At most one small batch is unanswered: what comes meanwhile leaves with its answer, and a full batch never waits.
 Sequences change in two cases: a batch before them was refused, which consumed none of its own (`_rewind`), or another
 producer used the same client id (`_oust`).
 """
@@ -19,6 +20,8 @@ from tandemq.v1 import common_pb2, queue_service_pb2
 
 ENTRY_OVERHEAD_BYTES = 8  # tag and length of a payload in a batch
 FRAME_OVERHEAD_BYTES = 512  # queue name (at most 255 bytes), sequence, tags
+SMALL_BYTES = 64 << 10
+"""What waits and has fewer bytes and fewer messages than a batch may have is small (docs/decisions/0052)."""
 
 
 class Entry(NamedTuple):
@@ -44,6 +47,7 @@ class Batch:
     streams: int = 0  # streams on which it was written; above 1 an earlier copy may still be under way
     stream: int = 0  # the last of them
     orphaned: bool = False  # written under numbers that follow those of a refused batch
+    small: bool = False  # all that waited, and less than a batch may have; not said of one that is never held back
 
     @property
     def end(self) -> int:
@@ -71,8 +75,12 @@ class Answer(NamedTuple):
 class Outbox:
     """The messages of one producer, from the application's call to the member's answer."""
 
-    def __init__(self, queue: str, *, messages_max: int, bytes_max: int, batches_max: int) -> None:
+    def __init__(
+        self, queue: str, *, messages_max: int, bytes_max: int, batches_max: int, holds_small: bool = True
+    ) -> None:
+        """`holds_small` False: every batch leaves as soon as fewer than `batches_max` are unanswered."""
         self.queue = queue
+        self._holds_small = holds_small
         self._messages_max, self._bytes_max, self._batches_max = messages_max, bytes_max, batches_max
         self._server_batches_max = batches_max
         self._server_messages_max = 0
@@ -90,6 +98,7 @@ class Outbox:
         self._ousted: list[Batch] = []  # their sequences went to that one; they wait for a new identity
         self.messages = 0  # waiting and unanswered
         self.bytes = 0
+        self._batched_messages = self._batched_bytes = 0  # those of them that are in batches
 
     # -- what the application gives ------------------------------------------------------------------------------
 
@@ -144,11 +153,34 @@ class Outbox:
         entry = self._waiting[0]
         if self._server_bytes_max and entry.size + FRAME_OVERHEAD_BYTES > self._server_bytes_max:
             self._waiting.popleft()
-            self._forget(entry.size, count_of(entry))
+            self.messages -= count_of(entry)
+            self.bytes -= entry.size
             return None, entry
+        small = self._holds_small and self._is_little_waiting()
+        if small and any(batch.small for batch in self._unanswered):
+            return None, None
         batch = self._take()
+        batch.small = small
+        self._batched_messages += batch.count
+        self._batched_bytes += batch.size
         self._unanswered.append(batch)
         return self._write(batch), None
+
+    def _is_little_waiting(self) -> bool:
+        """Whether all that waits is less than one batch may have."""
+        messages_max, bytes_max = self._batch_limits()
+        return self.messages - self._batched_messages < messages_max and self.bytes - self._batched_bytes < min(
+            SMALL_BYTES, bytes_max
+        )
+
+    def _batch_limits(self) -> tuple[int, int]:
+        """Messages and bytes that a new batch may have."""
+        messages_max, bytes_max = self._messages_max, self._bytes_max
+        if self._server_messages_max:
+            messages_max = min(messages_max, self._server_messages_max)
+        if self._server_bytes_max:
+            bytes_max = min(bytes_max, self._server_bytes_max - FRAME_OVERHEAD_BYTES)
+        return messages_max, bytes_max
 
     def too_large(self, entry: Entry) -> TandemqError:
         return InvalidRequest(
@@ -167,10 +199,7 @@ class Outbox:
 
     def _take(self) -> Batch:
         waiting = self._waiting
-        bytes_max = self._bytes_max
-        messages_max = min(self._messages_max, self._server_messages_max or self._messages_max)
-        if self._server_bytes_max:
-            bytes_max = min(bytes_max, self._server_bytes_max - FRAME_OVERHEAD_BYTES)
+        messages_max, bytes_max = self._batch_limits()
         entries: list[Entry] = []
         payloads: list[bytes] = []
         size = 0
@@ -218,7 +247,7 @@ class Outbox:
         refused: list[tuple[Batch, TandemqError]] = []
         while self._shared is not None and self._ousted and self._ousted[0].first < batch.first:
             ousted = self._ousted.pop(0)  # under a new identity it would come behind what was sent after it
-            self._forget(ousted.size, ousted.count)
+            self._forget(ousted)
             refused.append((ousted, self._shared))
         reopen = self._advance(batch, refused)
         return Answer(done=(batch,), refused=refused, reopen=reopen)
@@ -331,7 +360,7 @@ class Outbox:
 
     def _remove(self, batch: Batch) -> None:
         self._take_out(batch)
-        self._forget(batch.size, batch.count)
+        self._forget(batch)
 
     def _take_out(self, batch: Batch) -> None:
         place = self._unanswered.index(batch)
@@ -339,9 +368,11 @@ class Outbox:
         if place < self._written:
             self._written -= 1
 
-    def _forget(self, size: int, count: int) -> None:
-        self.messages -= count
-        self.bytes -= size
+    def _forget(self, batch: Batch) -> None:
+        self.messages -= batch.count
+        self.bytes -= batch.size
+        self._batched_messages -= batch.count
+        self._batched_bytes -= batch.size
 
     # -- the end -------------------------------------------------------------------------------------------------
 
@@ -354,7 +385,7 @@ class Outbox:
         self._waiting.clear()
         self._unanswered.clear()
         self._ousted.clear()
-        self._written = self.messages = self.bytes = 0
+        self._written = self.messages = self.bytes = self._batched_messages = self._batched_bytes = 0
         return unsent, doubtful
 
 

@@ -1,7 +1,7 @@
 """Carries out what an Outbox decides: one stream at a time, reconnecting, and a future for whoever waits.
 
 It decides nothing about sequences or batches (outbox.py) nor about when to try again (retry.py). There is no timer on
-the way of a message: what is waiting leaves together as soon as fewer than `max_unanswered_batches` are unanswered.
+the way of a message: what is waiting leaves as soon as the outbox has a batch for it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,12 @@ class Producer:
         self._batch_bytes_max = max_batch_bytes
         self._full_wait = full_wait
         self._outbox = Outbox(
-            queue, messages_max=max_batch_messages, bytes_max=max_batch_bytes, batches_max=max_unanswered_batches
+            queue,
+            messages_max=max_batch_messages,
+            bytes_max=max_batch_bytes,
+            batches_max=max_unanswered_batches,
+            # A batch that waits for room is unanswered as long as it waits; the next one takes its place behind it.
+            holds_small=not full_wait,
         )
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()  # something to write, or something was answered

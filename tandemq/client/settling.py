@@ -17,6 +17,8 @@ from tandemq.v1 import common_pb2, message_pb2, queue_service_pb2
 
 REPLIES_UNCONFIRMED_MAX = 1_000  # each is a frame
 FRAMES_UNCONFIRMED_MAX = 4  # written and not confirmed; what is settled meanwhile gathers for the next frame
+SMALL_MESSAGES = 1_000
+"""Fewer settlements than that wait while a frame is unconfirmed, and leave with its answer (docs/decisions/0052)."""
 RANGES_PER_FRAME_MAX = 10_000
 
 Range = tuple[int, int]  # first index, count
@@ -70,11 +72,17 @@ class Settling:
 
     def __init__(self) -> None:
         self._gathered: dict[Act, list[list[int]]] = {}
+        self._gathered_messages = 0
         self._watchers: list[Watcher] = []
         self._frames: OrderedDict[int, _Frame] = OrderedDict()  # unconfirmed, by id
         self._unwritten: deque[int] = deque()
         self._last_id = 0
-        self.messages = 0  # settled by the application and not confirmed
+        self._framed_messages = 0
+
+    @property
+    def messages(self) -> int:
+        """Settled by the application and not confirmed."""
+        return self._gathered_messages + self._framed_messages
 
     def add(self, act: Act, ranges: Iterable[Range], watcher: Any = None) -> None:
         """Gathers; costs a dict entry a lease and a pair of numbers a run."""
@@ -87,7 +95,7 @@ class Settling:
                 runs[-1][1] += count
             else:
                 runs.append([first, count])
-            self.messages += count
+            self._gathered_messages += count
         if watcher is not None:
             self._watchers.append(Watcher(act, tuple(given), watcher))
 
@@ -101,7 +109,7 @@ class Settling:
         watchers = [] if watcher is None else [Watcher(act, ranges, watcher)]
         self._frames[self._last_id] = _Frame(self._last_id, [(act, ranges)], data, watchers, is_reply=True)
         self._unwritten.append(self._last_id)
-        self.messages += 1
+        self._framed_messages += 1
 
     def seal(self) -> int:
         """Makes frames of what is gathered; the id of the last frame there is, 0 when there was none."""
@@ -117,6 +125,7 @@ class Settling:
                     self._make_frame(acts)
                     acts, room = [], RANGES_PER_FRAME_MAX
         self._gathered = {}
+        self._gathered_messages = 0
         if acts:
             self._make_frame(acts)
         if self._watchers:
@@ -131,6 +140,7 @@ class Settling:
         )
         data = queue_service_pb2.ConsumeRequest(settle=settle).SerializeToString()
         self._frames[self._last_id] = _Frame(self._last_id, acts, data)
+        self._framed_messages += _count_of(acts)
         self._unwritten.append(self._last_id)
 
     def opened(self) -> None:
@@ -141,6 +151,8 @@ class Settling:
         """The next bytes to write; None when nothing is to be said, or enough is unconfirmed."""
         unconfirmed = len(self._frames) - len(self._unwritten)
         if not self._unwritten and self._gathered and unconfirmed < FRAMES_UNCONFIRMED_MAX:
+            if unconfirmed and self._gathered_messages < SMALL_MESSAGES:
+                return None
             self.seal()
         if not self._unwritten:
             return None
@@ -168,7 +180,7 @@ class Settling:
                 refused = tuple((entry.first, entry.count) for entry in result.refused)
                 lost.append(Lost(act, refused or ranges, error))
         del self._frames[frame.settle_id]
-        self.messages -= sum(count for _, ranges in frame.acts for _, count in ranges)
+        self._framed_messages -= _count_of(frame.acts)
         watchers = [(watcher, _error_of(watcher, lost)) for watcher in frame.watchers]
         return Confirmed(lost, watchers)
 
@@ -179,8 +191,12 @@ class Settling:
         self._gathered.clear()
         self._unwritten.clear()
         self._watchers = []
-        self.messages = 0
+        self._gathered_messages = self._framed_messages = 0
         return waiting
+
+
+def _count_of(acts: Iterable[tuple[Act, tuple[Range, ...]]]) -> int:
+    return sum(count for _, ranges in acts for _, count in ranges)
 
 
 def to_settlement(act: Act, ranges: Iterable[Range]) -> queue_service_pb2.Settlement:

@@ -96,9 +96,17 @@ class Producer(Sender):
     def __init__(self, *args: object) -> None:
         super().__init__(*args)  # type: ignore[arg-type]  # handed on
         self.number = 0
+        # A full batch does not wait for the answer to the one before it: half of the producers have many under way.
+        stream = self.run.plan.stream(f"batches of {self.plan.name}")
+        self._batch_messages = stream.choice((1, 2, 1_000, 1_000))
 
     async def work(self, client: aio.Client) -> None:
-        producer = client.producer(self.queue, client_id=self.plan.name, min_copies=number_of_plan(self, "min_copies"))
+        producer = client.producer(
+            self.queue,
+            client_id=self.plan.name,
+            min_copies=number_of_plan(self, "min_copies"),
+            max_batch_messages=self._batch_messages,
+        )
         sending: list[asyncio.Task[None]] = []  # no group: it would not let a killed process go
         async with producer:
             while self.at < len(self.calls):

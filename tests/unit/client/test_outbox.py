@@ -14,7 +14,7 @@ from tandemq.v1.queue_service_pb2 import EnqueueAck, EnqueueReject, ProduceReque
 
 
 def outbox() -> Outbox:
-    box = Outbox("q", messages_max=10, bytes_max=10_000, batches_max=4)
+    box = Outbox("q", messages_max=10, bytes_max=10_000, batches_max=4, holds_small=False)
     box.opened(0, 4, 0)
     return box
 
@@ -48,7 +48,7 @@ async def test_a_refusal_that_does_not_say_how_far_we_got_takes_nothing_back() -
 
 async def test_after_a_refusal_a_new_client_goes_on_behind_what_an_old_one_sent() -> None:
     """It was told when it opened its stream."""
-    box = Outbox("q", messages_max=10, bytes_max=10_000, batches_max=4)
+    box = Outbox("q", messages_max=10, bytes_max=10_000, batches_max=4, holds_small=False)
     box.opened(6, 4, 0)
     assert sent(box, b"7") == 7
     box.on_reject(refused(7, None))

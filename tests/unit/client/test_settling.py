@@ -10,6 +10,7 @@ import pytest
 from tandemq.client.settling import (
     FRAMES_UNCONFIRMED_MAX,
     RANGES_PER_FRAME_MAX,
+    SMALL_MESSAGES,
     Act,
     Lost,
     Settling,
@@ -180,16 +181,70 @@ def test_who_waits_for_more_than_a_frame_holds_is_told_with_the_last_of_them() -
     assert (watcher.sink, error, settling.is_confirmed(2)) == ("watched", None, True)
 
 
-def test_what_is_settled_while_enough_is_unconfirmed_gathers_for_one_frame() -> None:
+def test_few_settlements_wait_for_the_frame_under_way_and_leave_together() -> None:
     settling = Settling()
-    for index in range(1, FRAMES_UNCONFIRMED_MAX + 1):
-        settling.add(Act(1, ACK), ((index, 1),))
-        assert said(settling) == [(index, [(1, ACK, [(index, 1)])])]
-    for index in (10, 11):
-        settling.add(Act(1, ACK), ((index, 1),))
-        assert said(settling) == []
+    settling.add(Act(1, ACK), ((1, 1),))
+    assert said(settling) == [(1, [(1, ACK, [(1, 1)])])], "at once where nothing is under way"
+    settling.add(Act(1, ACK), ((2, 1),))
+    settling.add(Act(1, ACK), ((3, 1),))
+    assert said(settling) == []
     answer(settling, 1, result())
-    assert said(settling) == [(FRAMES_UNCONFIRMED_MAX + 1, [(1, ACK, [(10, 2)])])]
+    assert said(settling) == [(2, [(1, ACK, [(2, 2)])])]
+
+
+@pytest.mark.parametrize(("count", "leaves"), [(SMALL_MESSAGES - 1, False), (SMALL_MESSAGES, True)])
+def test_many_settlements_do_not_wait(count: int, leaves: bool) -> None:
+    settling = Settling()
+    settling.add(Act(1, ACK), ((1, 1),))
+    said(settling)
+    settling.add(Act(1, ACK), ((2, count),))
+    assert bool(said(settling)) is leaves
+
+
+def test_many_settlements_wait_once_enough_frames_are_unconfirmed() -> None:
+    settling = Settling()
+    for index in range(FRAMES_UNCONFIRMED_MAX):
+        first = 1 + index * SMALL_MESSAGES
+        settling.add(Act(1, ACK), ((first, SMALL_MESSAGES),))
+        assert said(settling) == [(index + 1, [(1, ACK, [(first, SMALL_MESSAGES)])])]
+    settling.add(Act(1, ACK), ((7_001, SMALL_MESSAGES),))
+    settling.add(Act(1, ACK), ((9_001, SMALL_MESSAGES),))
+    assert said(settling) == []
+    answer(settling, 2, result())
+    assert said(settling) == [
+        (FRAMES_UNCONFIRMED_MAX + 1, [(1, ACK, [(7_001, SMALL_MESSAGES), (9_001, SMALL_MESSAGES)])])
+    ]
+
+
+def test_whoever_waits_for_all_that_is_settled_waits_for_no_frame_before_it() -> None:
+    """A frame that is made is not held: `settled` asks for it."""
+    settling = Settling()
+    settling.add(Act(1, ACK), ((1, 1),))
+    said(settling)
+    settling.add(Act(1, ACK), ((2, 1),))
+    settling.seal()
+    assert said(settling) == [(2, [(1, ACK, [(2, 1)])])]
+
+
+def test_what_was_held_back_goes_behind_what_is_written_again_on_a_new_stream() -> None:
+    settling = Settling()
+    settling.add(Act(1, ACK), ((1, 1),))
+    said(settling)
+    settling.add(Act(1, ACK), ((2, 1),))
+    assert said(settling) == []
+    settling.opened()
+    assert said(settling) == [(1, [(1, ACK, [(1, 1)])])]
+    answer(settling, 1, result())
+    assert said(settling) == [(2, [(1, ACK, [(2, 1)])])]
+
+
+def test_what_is_settled_twice_is_confirmed_once() -> None:
+    settling = Settling()
+    settling.add(Act(1, ACK), ((1, 3),))
+    settling.add(Act(1, ACK), ((2, 2),))
+    said(settling)
+    answer(settling, 1, result())
+    assert settling.messages == 0, "nothing is left that anybody would wait for"
 
 
 def test_at_the_end_whoever_waits_is_named_written_or_not() -> None:
