@@ -165,7 +165,9 @@ class Manager:
             self._authority = self.access.authority(config)
         self._salvage = self.access.salvage(config)
         reactions = Reactions()
-        self._node = node = Node(store, self._authority, self._limits(MAIN), reactions, self._salvage)
+        self._node = node = Node(
+            store, self._authority, self._limits(MAIN), reactions, self._salvage, self.access.writer()
+        )
         node.start()
         self._instance = (store.get_meta("instance") or b"").hex()
         known = await incarnation.begin(node, self._process_id)

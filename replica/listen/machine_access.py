@@ -16,6 +16,7 @@ from failover import authorities, shipped
 from failover.journal import Journal
 from replica.listen.ports import Ports
 from replica.node.salvage import FOLDER, SalvageFiles
+from replica.node.writer import WriterThread
 from replica.operations.events import EventLog
 from storage.disk import open_disk
 from storage.files import DirectoryFiles
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from failover.authority import Authority
     from failover.classifier import Classifier
+    from replica.node.writer import DiskWriter
     from storage.store import Store
     from tandemq.config import ManagerConfig
 
@@ -43,6 +45,10 @@ class MachineAccess:
         return open_disk(
             Path(config.data_dir), pair=config.pair, member=config.member, map_bytes=config.limits.map_bytes
         )
+
+    def writer(self) -> DiskWriter:
+        """Who writes to that store; a new one for each manager."""
+        return WriterThread()
 
     def authority(self, config: ManagerConfig) -> Authority:
         """Whoever keeps the register."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
 from failover.authority import outcome_of
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from replica.core.state.effects import Order, Purpose, Salvage
     from replica.machine.state.limits import Limits
     from replica.node.steps import GroupCommit
+    from replica.node.writer import DiskWriter
     from storage.store import Store, WriteBatch
     from tandemq.peer.v1.peer_service_pb2 import Hello
 
@@ -51,6 +51,8 @@ TICK_S = 0.02
 """Finer than the replica's bias and the retry of a read register; a tick with nothing to do costs microseconds."""
 FULL_RETRY_S = 0.5
 STOP_AGAIN_S = 0.2
+ALONE_BYTES = 64 << 10
+"""Of a commit that the loop waits for: what the commit log takes, whose one sync is short (docs/decisions/0027)."""
 
 
 class DomainClock:
@@ -102,12 +104,18 @@ class Node:
     """One member's loop over its domains."""
 
     def __init__(
-        self, store: Store, authority: Authority | None, limits: Limits, listener: Listener, salvager: Salvager
+        self,
+        store: Store,
+        authority: Authority | None,
+        limits: Limits,
+        listener: Listener,
+        salvager: Salvager,
+        writer: DiskWriter,
     ) -> None:
         self.store = store
         self.limits = limits
         self.authority = authority
-        self._listener, self._salvager = listener, salvager
+        self._listener, self._salvager, self._writer = listener, salvager, writer
         self.domains: dict[int, Domain] = {}
         self.unreadable: set[str] = set()
         """Domains whose register could not be read when it was last asked for."""
@@ -131,7 +139,6 @@ class Node:
         self.mark_bytes = self.next_mark_bytes = 1 << 20
         self.on_tick: list[Callable[[int], None]] = []
         """Told the time (monotonic_ms) after the domains have been: whoever watches does so here, on one timer."""
-        self._writer_pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tandemq-writer")
         self._tasks: dict[asyncio.Task[None], None] = {}
         """In the order in which they began: an orderly stop ends them in that order."""
         self._ticker: asyncio.TimerHandle | None = None
@@ -168,8 +175,7 @@ class Node:
             for task in list(self._tasks):
                 task.cancel()
             await asyncio.wait(self._tasks, timeout=STOP_AGAIN_S)
-        # Not in this thread: a write that hangs would keep whoever stops us from giving up on it.
-        await asyncio.get_running_loop().run_in_executor(None, self._writer_pool.shutdown)
+        await self._writer.stop()
 
     def connect(self) -> None:
         """A session with the peer begins: what the cores send from here on is for it."""
@@ -335,7 +341,6 @@ class Node:
         return self.steps.pending.batch
 
     async def _write(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             await self.group_wake.wait()
             self.group_wake.clear()
@@ -346,7 +351,7 @@ class Node:
             began = time.perf_counter()
             self.write_began_ms = monotonic_ms()
             try:
-                await self._commit(loop, group)
+                await self._commit(group)
             except Exception as error:
                 self._write_error = error
                 for done in (*waiting, *self._flushed):
@@ -363,14 +368,15 @@ class Node:
                 if not done.done():
                     done.set_result(None)
 
-    async def _commit(self, loop: asyncio.AbstractEventLoop, group: GroupCommit) -> None:
+    async def _commit(self, group: GroupCommit) -> None:
         told = False
         while True:
             try:
                 for domain, cut in group.salvage:
                     number, name = domain.shared.domain, domain.shared.name
-                    await loop.run_in_executor(self._writer_pool, self._salvager.keep, self.store, number, name, cut)
-                await loop.run_in_executor(self._writer_pool, self.store.commit, group.batch)
+                    await self._writer.run(self._salvager.keep, self.store, number, name, cut)
+                run = self._writer.run_alone if _is_alone(group) else self._writer.run
+                await run(self.store.commit, group.batch)
             except StoreFull as full:
                 # Nothing was done and nothing of it was answered; room may come back. Enqueues stop at 80 %, so this is
                 # the last line.
@@ -408,6 +414,18 @@ class Node:
 def _is_quiet(domain: Domain) -> bool:
     """Whether its `take` would give nothing."""
     return not domain.shared.outbox.effects and domain.handoff.open is None
+
+
+def _is_alone(group: GroupCommit) -> bool:
+    """Whether nobody is held up where the loop stands still for it: one short record, and none beside it that is not
+    committed. Where many send at a time, the next commit gathers while this one is written.
+    """
+    domain = group.of_one_record()
+    return (
+        domain is not None
+        and group.bytes <= ALONE_BYTES
+        and domain.shared.log.last_index - domain.shared.progress.commit_index <= 1
+    )
 
 
 def _note_of_set(purpose: Purpose, outcome: SetOutcome, desired: Register, why: str) -> Note:

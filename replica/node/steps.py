@@ -87,6 +87,14 @@ class GroupCommit:
             self._tokens.setdefault(domain, []).append(effect.token)
         return size
 
+    def of_one_record(self) -> Domain | None:
+        """The core of the one record that this appends, where it does nothing else but set values; else None."""
+        batch = self.batch
+        if len(batch.appends) != 1 or batch.inserts or batch.bodies or batch.cut or batch.wipe or self.salvage:
+            return None
+        (domain,) = self._last
+        return domain
+
     def joined(self) -> Iterator[tuple[Domain, Durable]]:
         """Each core that waits for it, and what it is notified of."""
         for domain in {**self._last, **self._tokens}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chaos.sim.kernel.environment import SimWriter
 from replica.core.domain import Domain
 from replica.core.state.effects import AskVerdict, Note, RoleChanged, Salvage
 from replica.machine import Limits
@@ -34,4 +35,4 @@ class Quiet:
 def quiet_node(store: Store, authority: object = None) -> Node:
     """Nobody listens to it."""
     quiet = Quiet()
-    return Node(store, authority, Limits(), quiet, quiet)  # type: ignore[arg-type]  # an authority, or none
+    return Node(store, authority, Limits(), quiet, quiet, SimWriter())  # type: ignore[arg-type]  # an authority, or none

@@ -17,8 +17,6 @@ from storage.errors import StoreFailed, StoreFull
 from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:
-    import asyncio
-
     from failover.authority import Authority
     from replica.core.domain import Domain
     from replica.core.state.effects import Effect, Order
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
 def _commit_but(patch: Patch, *passed_over: type[Exception]) -> None:
     original = Node._commit
 
-    async def commit(self: Node, loop: asyncio.AbstractEventLoop, group: GroupCommit) -> None:
+    async def commit(self: Node, group: GroupCommit) -> None:
         store_commit = self.store.commit
 
         def commit(batch: Any) -> None:
@@ -40,7 +38,7 @@ def _commit_but(patch: Patch, *passed_over: type[Exception]) -> None:
 
         self.store.commit = commit  # type: ignore[method-assign]
         try:
-            await original(self, loop, group)
+            await original(self, group)
         finally:
             self.store.commit = store_commit  # type: ignore[method-assign]
 

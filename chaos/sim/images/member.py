@@ -20,6 +20,7 @@ from replica.machine import EnqueueCall, Limits, QueueCall, SettleCall, columns_
 from replica.node.loop import Node
 from replica.node.maintenance import NO_JOURNAL, Maintenance
 from replica.node.recovery import open_shared, recover
+from replica.node.writer import WriterThread
 from replica.peer.identity import incarnation
 from replica.peer.session import Session, held_call
 from tandemq.ambient import monotonic_ms
@@ -97,7 +98,7 @@ class Member:
     ) -> None:
         self.name, self.peer, self.store = name, peer, store
         authority = MemoryAuthority(registers, name) if peer else None
-        self.node = Node(store, authority, limits_of(peer), self, salvager or KeepsNothing())
+        self.node = Node(store, authority, limits_of(peer), self, salvager or KeepsNothing(), WriterThread())
         self._sequence = 0
         self._verdict: Verdict | None = None
 

@@ -9,7 +9,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVarTuple, Unpack
 
 from chaos.sim.kernel.disk import Disk
 from chaos.sim.kernel.judging import NAME
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from replica.core.state.effects import Salvage
     from storage.store import Store
     from tandemq.config import ManagerConfig
+
+Args = TypeVarTuple("Args")
 
 NO_FILES = Path("/nonexistent")
 SCAN_BYTES = 1 << 30
@@ -186,6 +188,20 @@ class SimPorts(Ports):
             self._network.listeners.pop(address, None)
 
 
+class SimWriter:
+    """The simulated disk ends when it does, and the loop goes on meanwhile. A real loop that stands still for a commit
+    runs later what came meanwhile: that order is one of those that runs have here.
+    """
+
+    async def run(self, work: Callable[[Unpack[Args]], None], *args: *Args) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, work, *args)
+
+    run_alone = run
+
+    async def stop(self) -> None:
+        """There is no thread."""
+
+
 class SimMachineAccess(MachineAccess):
     """One member's machine."""
 
@@ -197,6 +213,9 @@ class SimMachineAccess(MachineAccess):
 
     def store(self, config: ManagerConfig) -> Store:
         return self._machine.disk.open(config.pair, config.member)
+
+    def writer(self) -> SimWriter:
+        return SimWriter()
 
     def authority(self, config: ManagerConfig) -> Authority:  # noqa: ARG002  # given by the world
         return self._authority

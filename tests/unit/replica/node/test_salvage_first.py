@@ -14,6 +14,7 @@ from replica.machine import Limits
 from replica.node.loop import Node
 from replica.node.recovery import open_shared
 from replica.node.salvage import SalvageFiles
+from replica.node.writer import WriterThread
 from storage.errors import StoreFull
 from storage.files import DirectoryFiles
 from storage.store import Store
@@ -31,7 +32,7 @@ class Writer:
     def __init__(self, directory: Path, *failures: Exception) -> None:
         self.store = filled("enqueue", "enqueue", "enqueue")
         self.files = SalvageFiles(DirectoryFiles(directory), pair="p", member="a")
-        self.node = Node(self.store, None, Limits(), Quiet(), self)
+        self.node = Node(self.store, None, Limits(), Quiet(), self, WriterThread())
         self.failures = list(failures)
         self.seen: list[str] = []
         shared = open_shared(self.store, DOMAIN, "main", "a", "b", 1, Limits())
