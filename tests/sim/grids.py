@@ -29,7 +29,7 @@ def clients(*, handoff: bool = False, hold_ms: int = 400) -> tuple[ClientPlan, .
     take: dict[str, Value] = {"max": 2, "wait_ms": 100, "then": "ack", "hold_ms": 1, "again": ""}
     held = take | {"then": "extend", "hold_ms": hold_ms}
     found = [
-        ClientPlan("p0", "producer", sends, {"number": 0}),
+        ClientPlan("p0", "producer", sends, {"number": 0, "batch": 1}),
         ClientPlan("t0", "taker", (Call(90, "take", held), Call(620, "take", take)), {"lease_ms": LEASE_MS}),
     ]
     dropped = (Call(60, "take", take | {"max": 1, "then": "drop"}),)

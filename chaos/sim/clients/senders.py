@@ -98,7 +98,7 @@ class Producer(Sender):
         self.number = 0
         # A full batch does not wait for the answer to the one before it: half of the producers have many under way.
         stream = self.run.plan.stream(f"batches of {self.plan.name}")
-        self._batch_messages = stream.choice((1, 2, 1_000, 1_000))
+        self._batch_messages = number_of_plan(self, "batch") or stream.choice((1, 2, 1_000, 1_000))
 
     async def work(self, client: aio.Client) -> None:
         producer = client.producer(
