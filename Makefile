@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help audit-check audit-same blocking blocking-check modules venv setup setup-all etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test test-all nightly coverage lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
+.PHONY: help audit-check audit-same blocking blocking-check modules venv setup setup-all etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test test-all nightly shuffled coverage lint fmt types pytest bench bench-deps bench-failover bench-growth bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,10 +51,16 @@ test: setup ## what must hold before a commit, in phases, with what each took: b
 test-all: setup-all ## all of it: also Spark, browsers, every process test, 3,000 seeds, crash images, the guard (20 minutes on two cores)
 	$(BIN)/python -m tools.phases test-all --pytest='$(PYTEST_ARGS)' $(PHASES_ARGS)
 
-nightly: test-all ## what a night has time for: 20,000 seeds, coverage by folder, mutants
+nightly: test-all ## what a night has time for: tests in an order of the day, 20,000 seeds, coverage by folder, mutants
+	$(MAKE) shuffled SHUFFLE=$$(date +%Y%m%d)
 	$(MAKE) sim SEEDS=20000
 	$(MAKE) coverage
 	$(MAKE) mutants
+
+SHUFFLE ?= 1
+shuffled: setup ## the tests that start no process, in an order drawn from SHUFFLE=1, which is the seed of hashes too (8 minutes on two cores)
+	PYTHONHASHSEED=$(SHUFFLE) $(BIN)/python -m tools.phases test-all --only computing --only computing-wide \
+	  --slow-is-ok --pytest='--shuffle $(SHUFFLE) $(PYTEST_ARGS)'
 
 coverage: $(STAMP) ## lines and branches that the tests of `make test` without processes reach, by folder: exit 1 when one falls
 	$(BIN)/python -m tools.covered

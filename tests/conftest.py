@@ -5,7 +5,12 @@ from __future__ import annotations
 from tests.support import profiles
 from tests.support.foreground import as_in_the_foreground
 
-pytest_plugins = ["tests.support.forking", "tests.support.hanging", "tests.support.starvation"]
+pytest_plugins = [
+    "tests.support.forking",
+    "tests.support.hanging",
+    "tests.support.shuffling",
+    "tests.support.starvation",
+]
 
 as_in_the_foreground()
 profiles.load()
