@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from types import MappingProxyType
 
 import msgspec
 
@@ -18,15 +19,17 @@ from failover.event_json import AnswerJson, encode
 from failover.process import Ended, Process, Ran
 from failover.reasons import tidy
 
-VERDICT_BY_CODE = {verdict.value: verdict for verdict in Verdict}
+VERDICT_BY_CODE = MappingProxyType({verdict.value: verdict for verdict in Verdict})
 # What people take for a verdict and is none: every shell, interpreter and kill produces these by itself.
-WELL_KNOWN_CODES = {
-    0: "it ended without saying who lives",
-    1: "it failed",
-    2: "it was used wrongly",
-    126: "a shell could not execute something",
-    127: "a shell did not find something",
-}
+WELL_KNOWN_CODES = MappingProxyType(
+    {
+        0: "it ended without saying who lives",
+        1: "it failed",
+        2: "it was used wrongly",
+        126: "a shell could not execute something",
+        127: "a shell did not find something",
+    }
+)
 
 
 class Command:

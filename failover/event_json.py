@@ -7,6 +7,8 @@ command gets more fields over time and must ignore those it does not know; so do
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -281,7 +283,7 @@ def _facts(read: DomainJson) -> DomainFacts:
     )
 
 
-SCHEMAS: dict[str, type[msgspec.Struct]] = {"event": EventJson, "answer": AnswerJson}
+SCHEMAS: Mapping[str, type[msgspec.Struct]] = MappingProxyType({"event": EventJson, "answer": AnswerJson})
 
 
 def schema(name: str) -> str:

@@ -167,14 +167,16 @@ TABLE: Mapping[tuple[HandoffState, HandoffEvent], HandoffRow] = MappingProxyType
     (S.TAKING, E.DEADLINE): R(S.REPLICA, (A.PROBE, A.SEND_NACK, A.IN_DOUBT), "the register does not answer: PROBE"),
 })  # fmt: skip
 
-DEADLINES: dict[HandoffState, Deadline] = {
-    S.PROPOSED: Deadline("answer", 1000),
-    S.DRAINING: Deadline("hold_ms", 2000),
-    S.CEDING: Deadline("take", 3000),
-    S.REQUESTED: Deadline("answer", 1000),
-    S.READY: Deadline("hold_ms + answer", 3000),
-    S.TAKING: Deadline("take", 3000),
-}
+DEADLINES: Mapping[HandoffState, Deadline] = MappingProxyType(
+    {
+        S.PROPOSED: Deadline("answer", 1000),
+        S.DRAINING: Deadline("hold_ms", 2000),
+        S.CEDING: Deadline("take", 3000),
+        S.REQUESTED: Deadline("answer", 1000),
+        S.READY: Deadline("hold_ms + answer", 3000),
+        S.TAKING: Deadline("take", 3000),
+    }
+)
 """Every state that is not steady; `hold_ms` is [failover] hold_ms or the caller's, the rest is fixed."""
 
 _MASTER = (S.MASTER, S.PROPOSED, S.DRAINING, S.CEDING)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from enum import Enum
+from types import MappingProxyType
 
 from failover.probe import Seen, Sight
 
@@ -22,7 +23,7 @@ class Place(Enum):
     CUT_OFF = "nothing that this host has a network to"
 
 
-SEEN_AT_ONCE = {Place.UP: Sight.ANSWERS, Place.CLOSED: Sight.REFUSES, Place.CUT_OFF: Sight.CUT_OFF}
+SEEN_AT_ONCE = MappingProxyType({Place.UP: Sight.ANSWERS, Place.CLOSED: Sight.REFUSES, Place.CUT_OFF: Sight.CUT_OFF})
 
 
 class MemoryNetwork:

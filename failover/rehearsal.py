@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from failover import gate
@@ -23,20 +24,22 @@ class Rehearsed(NamedTuple):
 
 _EITHER = ((Role.REPLICA, DataMark.IN_SYNC), (Role.MASTER, DataMark.IN_SYNC))
 _MASTER = ((Role.MASTER, DataMark.IN_SYNC),)
-REHEARSED = {
-    EventKind.PEER_LOST: Rehearsed("nothing heard for 1500 ms", _EITHER),
-    EventKind.PEER_SLOW: Rehearsed("connected, and its disk has not come along for 10000 ms", _MASTER),
-    EventKind.COLD_START_ALONE: Rehearsed(
-        "alone since the start", ((Role.PROBE, DataMark.IN_SYNC), (Role.PROBE, DataMark.SOLE))
-    ),
-    EventKind.HANDOFF_IN_DOUBT: Rehearsed(
-        "the connection was reset after the mastership was ceded", ((Role.CEDING, DataMark.IN_SYNC),)
-    ),
-    EventKind.AUTHORITY_LOST: Rehearsed("nothing heard for 1500 ms, and the authority does not answer", _EITHER),
-    EventKind.LOCAL_FAULT: Rehearsed("a write has taken 10000 ms", _MASTER),
-    EventKind.DIVERGENCE: Rehearsed("both histories served", ((Role.DIVERGED, DataMark.SOLE),)),
-    EventKind.PREFLIGHT: Rehearsed("a rehearsal", _EITHER),
-}
+REHEARSED = MappingProxyType(
+    {
+        EventKind.PEER_LOST: Rehearsed("nothing heard for 1500 ms", _EITHER),
+        EventKind.PEER_SLOW: Rehearsed("connected, and its disk has not come along for 10000 ms", _MASTER),
+        EventKind.COLD_START_ALONE: Rehearsed(
+            "alone since the start", ((Role.PROBE, DataMark.IN_SYNC), (Role.PROBE, DataMark.SOLE))
+        ),
+        EventKind.HANDOFF_IN_DOUBT: Rehearsed(
+            "the connection was reset after the mastership was ceded", ((Role.CEDING, DataMark.IN_SYNC),)
+        ),
+        EventKind.AUTHORITY_LOST: Rehearsed("nothing heard for 1500 ms, and the authority does not answer", _EITHER),
+        EventKind.LOCAL_FAULT: Rehearsed("a write has taken 10000 ms", _MASTER),
+        EventKind.DIVERGENCE: Rehearsed("both histories served", ((Role.DIVERGED, DataMark.SOLE),)),
+        EventKind.PREFLIGHT: Rehearsed("a rehearsal", _EITHER),
+    }
+)
 
 
 def sample(

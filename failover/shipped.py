@@ -5,7 +5,8 @@ Each one's module is loaded when it is the one in force: a member needs one of t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from failover.classifier import AuthorityClassifier, Classifier, Suspend
 from tandemq.config import ConfigError, ManagerConfig
@@ -48,16 +49,18 @@ def _operator(config: ManagerConfig) -> Classifier:
 
 
 # What each shipped name makes. Called once for each runner; a builder that needs another classifier calls `make`.
-BUILDERS: dict[str, Callable[[ManagerConfig], Classifier]] = {
-    "witness": lambda _config: AuthorityClassifier("witness"),
-    "etcd": lambda _config: AuthorityClassifier("etcd"),
-    "suspend": lambda _config: Suspend(),
-    "command": _command,
-    "alt-path": _alt_path,
-    "peer-outdate": _peer_outdate,
-    "combine": _combine,
-    "operator": _operator,
-}
+BUILDERS: Mapping[str, Callable[[ManagerConfig], Classifier]] = MappingProxyType(
+    {
+        "witness": lambda _config: AuthorityClassifier("witness"),
+        "etcd": lambda _config: AuthorityClassifier("etcd"),
+        "suspend": lambda _config: Suspend(),
+        "command": _command,
+        "alt-path": _alt_path,
+        "peer-outdate": _peer_outdate,
+        "combine": _combine,
+        "operator": _operator,
+    }
+)
 
 
 def name_of(config: ManagerConfig) -> str:

@@ -63,12 +63,14 @@ TABLE: Mapping[tuple[Step, Found], tuple[Step, str]] = MappingProxyType(
         **{(step, F.HIGHER_EPOCH): (S.PROBE, "P7, P13: somebody is ahead; read again") for step in Step},
     }
 )
-DEADLINES: dict[Step, str] = {
-    Step.READING: "one call of the authority, 1 s: then unknown",
-    Step.CLAIMING: "one call of the authority, 1 s: then unknown",
-    Step.STORING: "failover.stall_ms: then LOCAL_FAULT",
-    Step.COMMITTING: "one call of the authority, 1 s: then unknown",
-}
+DEADLINES: Mapping[Step, str] = MappingProxyType(
+    {
+        Step.READING: "one call of the authority, 1 s: then unknown",
+        Step.CLAIMING: "one call of the authority, 1 s: then unknown",
+        Step.STORING: "failover.stall_ms: then LOCAL_FAULT",
+        Step.COMMITTING: "one call of the authority, 1 s: then unknown",
+    }
+)
 
 
 def found_of(outcome: SetOutcome, *, ceded: bool) -> Found:

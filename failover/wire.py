@@ -5,6 +5,8 @@ Both ends use it, so that a register that went over the wire or to disk and back
 
 from __future__ import annotations
 
+from types import MappingProxyType
+
 from failover.register import Register, RegisterState
 from tandemq.channels import LASTING, lasting
 from tandemq.edge.options import EDGE_OPTIONS
@@ -12,10 +14,12 @@ from tandemq.witness.v1 import witness_service_pb2 as pb
 
 MESSAGE_BYTES_MAX = 64 * 1024  # a register is below 2 KiB; nothing larger has business at a witness
 
-CLIENT_CHANGES = {
-    "grpc.enable_retries": 0,  # whether to repeat a set is decided after reading the register again (P1)
-    "grpc.max_receive_message_length": MESSAGE_BYTES_MAX,
-}
+CLIENT_CHANGES = MappingProxyType(
+    {
+        "grpc.enable_retries": 0,  # whether to repeat a set is decided after reading the register again (P1)
+        "grpc.max_receive_message_length": MESSAGE_BYTES_MAX,
+    }
+)
 CLIENT_OPTIONS = lasting(CLIENT_CHANGES)
 SERVER_OPTIONS: tuple[tuple[str, int], ...] = (
     *EDGE_OPTIONS,

@@ -9,6 +9,7 @@ import functools
 import logging
 from contextlib import AsyncExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from failover.detector import Detector
@@ -84,13 +85,15 @@ HAND_OVER_S = 3.0
 """How long an orderly stop waits for its handoffs."""
 ROOM_AGAIN_SHARE = 0.05
 """Of the store: free again below the limit before sending is allowed again, so that it does not flicker."""
-_STORAGE_REASONS = {
-    "NewerFormat": "NEWER_FORMAT",
-    "DirectoryInUse": "DIRECTORY_IN_USE",
-    "WrongPair": "WRONG_PAIR",
-    "StoreFull": "STORAGE_FULL",
-    "RestoreUnfinished": "INVALID_STATE",
-}
+_STORAGE_REASONS = MappingProxyType(
+    {
+        "NewerFormat": "NEWER_FORMAT",
+        "DirectoryInUse": "DIRECTORY_IN_USE",
+        "WrongPair": "WRONG_PAIR",
+        "StoreFull": "STORAGE_FULL",
+        "RestoreUnfinished": "INVALID_STATE",
+    }
+)
 
 
 class Manager:

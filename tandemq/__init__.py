@@ -7,6 +7,7 @@ asked for it, so that the command line and the servers start without what they d
 from __future__ import annotations
 
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,17 +33,19 @@ __all__ = [
     "errors",
 ]
 
-_HOMES = {
-    "Client": "tandemq.client.blocking",
-    "Consumer": "tandemq.client.blocking",
-    "Outgoing": "tandemq.client.outgoing",
-    "Producer": "tandemq.client.blocking",
-    "Receipt": "tandemq.client.receipts",
-    "Receipts": "tandemq.client.receipts",
-    "TandemqError": "tandemq.errors",
-    "Where": "tandemq.client.filtering",
-    "connect": "tandemq.client.blocking",
-}
+_HOMES = MappingProxyType(
+    {
+        "Client": "tandemq.client.blocking",
+        "Consumer": "tandemq.client.blocking",
+        "Outgoing": "tandemq.client.outgoing",
+        "Producer": "tandemq.client.blocking",
+        "Receipt": "tandemq.client.receipts",
+        "Receipts": "tandemq.client.receipts",
+        "TandemqError": "tandemq.errors",
+        "Where": "tandemq.client.filtering",
+        "connect": "tandemq.client.blocking",
+    }
+)
 
 
 def __getattr__(name: str) -> Any:

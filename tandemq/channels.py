@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import grpc
@@ -27,22 +28,24 @@ CONNECT_MS = 1_000  # for an attempt of a renewed channel: the short first ones 
 PLACES = ("unix:", "unix-abstract:", "inproc:", "ipv4:", "ipv6:")  # what needs no look-up
 
 NAMES: Options = (("grpc.dns_min_time_between_resolutions_ms", NAME_MS),)
-LASTING: Mapping[str, Any] = {
-    "grpc.keepalive_time_ms": 1_000,
-    "grpc.keepalive_timeout_ms": 500,
-    # A frozen process is noticed after keepalive_time + ping_timeout. `keepalive_timeout_ms` alone never closed a
-    # connection (measured with 1.71 to 1.85); the ping timeout does.
-    "grpc.http2.ping_timeout_ms": 500,
-    "grpc.keepalive_permit_without_calls": 1,
-    "grpc.http2.max_pings_without_data": 0,  # no limit; a stream may be silent for days
-    "grpc.initial_reconnect_backoff_ms": 100,
-    "grpc.min_reconnect_backoff_ms": 100,  # also: how long an attempt may take at least
-    "grpc.max_reconnect_backoff_ms": 1_000,
-    # A channel's state is its own: channels of one process would share connections, their flow-control window, and the
-    # wait after a failed attempt, which a renewed one is there to be rid of.
-    "grpc.use_local_subchannel_pool": 1,
-    **dict(NAMES),
-}
+LASTING: Mapping[str, Any] = MappingProxyType(
+    {
+        "grpc.keepalive_time_ms": 1_000,
+        "grpc.keepalive_timeout_ms": 500,
+        # A frozen process is noticed after keepalive_time + ping_timeout. `keepalive_timeout_ms` alone never closed a
+        # connection (measured with 1.71 to 1.85); the ping timeout does.
+        "grpc.http2.ping_timeout_ms": 500,
+        "grpc.keepalive_permit_without_calls": 1,
+        "grpc.http2.max_pings_without_data": 0,  # no limit; a stream may be silent for days
+        "grpc.initial_reconnect_backoff_ms": 100,
+        "grpc.min_reconnect_backoff_ms": 100,  # also: how long an attempt may take at least
+        "grpc.max_reconnect_backoff_ms": 1_000,
+        # A channel's state is its own: channels of one process would share connections, their flow-control window, and
+        # the wait after a failed attempt, which a renewed one is there to be rid of.
+        "grpc.use_local_subchannel_pool": 1,
+        **dict(NAMES),
+    }
+)
 """Of a connection that is meant to last."""
 
 

@@ -13,6 +13,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -198,18 +199,22 @@ class Key(NamedTuple):
     kind: Any
 
 
-NESTED: dict[str, type[msgspec.Struct]] = {"timers": Timers, "limits": Limits, "failover": Failover, "etcd": Etcd}
-_KINDS = {field.name: field.type for field in msgspec.structs.fields(ManagerConfig)}
+NESTED: Mapping[str, type[msgspec.Struct]] = MappingProxyType(
+    {"timers": Timers, "limits": Limits, "failover": Failover, "etcd": Etcd}
+)
+_KINDS = MappingProxyType({field.name: field.type for field in msgspec.structs.fields(ManagerConfig)})
 _ELSEWHERE = ("peer_member", "peer_address", "peer_endpoint", "witness", *NESTED)
-SECTIONS: dict[str, dict[str, Key]] = {
-    "manager": {name: Key(name, kind) for name, kind in _KINDS.items() if name not in _ELSEWHERE},
-    "peer": {name: Key(f"peer_{name}", str) for name in ("member", "address", "endpoint")},
-    "witness": {"address": Key("witness", str)},
-    **{
-        section: {field.name: Key(field.name, field.type) for field in msgspec.structs.fields(struct)}
-        for section, struct in NESTED.items()
-    },
-}
+SECTIONS: Mapping[str, dict[str, Key]] = MappingProxyType(
+    {
+        "manager": {name: Key(name, kind) for name, kind in _KINDS.items() if name not in _ELSEWHERE},
+        "peer": {name: Key(f"peer_{name}", str) for name in ("member", "address", "endpoint")},
+        "witness": {"address": Key("witness", str)},
+        **{
+            section: {field.name: Key(field.name, field.type) for field in msgspec.structs.fields(struct)}
+            for section, struct in NESTED.items()
+        },
+    }
+)
 
 
 def find_file(given: str | None, environ: Mapping[str, str] = os.environ) -> Path | None:

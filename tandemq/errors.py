@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -124,99 +125,105 @@ _FULL = Rule("RESOURCE_EXHAUSTED", definite=True, retryable=False)
 _AWAY = Rule("UNAVAILABLE", definite=True, retryable=True)
 _DAMAGE = Rule("DATA_LOSS", definite=False, retryable=False)
 
-RULES: Mapping[str, Rule] = {
-    "UNSPECIFIED": Rule("UNKNOWN", definite=False, retryable=False),
-    "QUEUE_NOT_FOUND": _MISSING,
-    "MANAGER_NOT_FOUND": _MISSING,
-    "MESSAGE_NOT_FOUND": _MISSING,
-    "INVALID_HANDLE": _MISSING,
-    "QUEUE_EXISTS": _EXISTS,
-    "E_MASTER_EXISTS": _EXISTS,
-    "INVALID_STATE": _STATE,
-    "ENQUEUE_DISABLED": _STATE,
-    "DEQUEUE_DISABLED": _STATE,
-    "CONFIG_MISMATCH": _STATE,
-    "CONFIG_ERROR": _STATE,
-    "LEASE_LOST": _STATE,
-    "CROSS_DOMAIN": _STATE,
-    "NOT_EMPTY": _STATE,
-    "VERSION_MISMATCH": _STATE,
-    "MESSAGE_TOO_LARGE": _INVALID,
-    "BAD_NAME": _INVALID,
-    "BAD_ATTRIBUTE": _INVALID,
-    "READ_ONLY": _INVALID,
-    "BAD_REQUEST": _INVALID,
-    "QUEUE_FULL": _FULL,
-    "QUOTA_EXCEEDED": _FULL,
-    "STORAGE_FULL": _FULL,
-    "TOO_MANY_WAITERS": _FULL,
-    "STALE_EPOCH": Rule("ABORTED", definite=True, retryable=True),
-    "NO_MASTER": _AWAY,
-    "SYNCING": _AWAY,
-    "DRAINING": _AWAY,
-    "SUSPENDED": _AWAY,
-    "NOT_MASTER": _AWAY,
-    # The peer may be away for hours: who asked for two copies is told at once and decides.
-    "NOT_ENOUGH_COPIES": Rule("UNAVAILABLE", definite=True, retryable=False),
-    # This repetition was not executed, but nobody remembers whether the first one was.
-    "DEDUP_EXPIRED": Rule("FAILED_PRECONDITION", definite=False, retryable=False),
-    "REQUEST_MISMATCH": _INVALID,
-    "SEQUENCE_GAP": _STATE,  # a producer resends from last_sequence + 1; see client/outbox.py
-    "DIGEST_MISMATCH": _DAMAGE,
-    "CORRUPT_STORE": _DAMAGE,
-    "WRONG_PAIR": _STATE,
-    "NEWER_FORMAT": _STATE,
-    "DIRECTORY_IN_USE": _STATE,
-    "PORT_IN_USE": _STATE,
-    "INTERNAL": Rule("INTERNAL", definite=False, retryable=False),
-    "ALIAS_EXISTS": _EXISTS,
-    "ALREADY_REPLIED": _EXISTS,
-    "REPLY_REQUIRED": _STATE,
-    "NOT_TWO_WAY": _STATE,
-    "BAD_SELECTOR": _INVALID,
-    "LOOP_LIMIT": _STATE,
-    "MANAGER_UNREACHABLE": _AWAY,
-    "REMOTE_NOT_ALLOWED": Rule("PERMISSION_DENIED", definite=True, retryable=False),
-    "OUT_OF_RANGE": Rule("OUT_OF_RANGE", definite=True, retryable=False),
-    "EPOCH_DIVERGED": _STATE,
-    "READER_NOT_FOUND": _MISSING,
-    "READER_LOST": Rule("OUT_OF_RANGE", definite=True, retryable=False),
-    "PAIR_CHANGED": _STATE,
-    "BATCH_GONE": _STATE,
-    "BATCH_GAP": _STATE,
-    "STAGE_NOT_FOUND": _MISSING,
-    "WRITER_TAKEN": _STATE,
-    "WEIGHTS_NOT_FOUND": _MISSING,
-    "BAD_WEIGHTS": _INVALID,
-}
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        "UNSPECIFIED": Rule("UNKNOWN", definite=False, retryable=False),
+        "QUEUE_NOT_FOUND": _MISSING,
+        "MANAGER_NOT_FOUND": _MISSING,
+        "MESSAGE_NOT_FOUND": _MISSING,
+        "INVALID_HANDLE": _MISSING,
+        "QUEUE_EXISTS": _EXISTS,
+        "E_MASTER_EXISTS": _EXISTS,
+        "INVALID_STATE": _STATE,
+        "ENQUEUE_DISABLED": _STATE,
+        "DEQUEUE_DISABLED": _STATE,
+        "CONFIG_MISMATCH": _STATE,
+        "CONFIG_ERROR": _STATE,
+        "LEASE_LOST": _STATE,
+        "CROSS_DOMAIN": _STATE,
+        "NOT_EMPTY": _STATE,
+        "VERSION_MISMATCH": _STATE,
+        "MESSAGE_TOO_LARGE": _INVALID,
+        "BAD_NAME": _INVALID,
+        "BAD_ATTRIBUTE": _INVALID,
+        "READ_ONLY": _INVALID,
+        "BAD_REQUEST": _INVALID,
+        "QUEUE_FULL": _FULL,
+        "QUOTA_EXCEEDED": _FULL,
+        "STORAGE_FULL": _FULL,
+        "TOO_MANY_WAITERS": _FULL,
+        "STALE_EPOCH": Rule("ABORTED", definite=True, retryable=True),
+        "NO_MASTER": _AWAY,
+        "SYNCING": _AWAY,
+        "DRAINING": _AWAY,
+        "SUSPENDED": _AWAY,
+        "NOT_MASTER": _AWAY,
+        # The peer may be away for hours: who asked for two copies is told at once and decides.
+        "NOT_ENOUGH_COPIES": Rule("UNAVAILABLE", definite=True, retryable=False),
+        # This repetition was not executed, but nobody remembers whether the first one was.
+        "DEDUP_EXPIRED": Rule("FAILED_PRECONDITION", definite=False, retryable=False),
+        "REQUEST_MISMATCH": _INVALID,
+        "SEQUENCE_GAP": _STATE,  # a producer resends from last_sequence + 1; see client/outbox.py
+        "DIGEST_MISMATCH": _DAMAGE,
+        "CORRUPT_STORE": _DAMAGE,
+        "WRONG_PAIR": _STATE,
+        "NEWER_FORMAT": _STATE,
+        "DIRECTORY_IN_USE": _STATE,
+        "PORT_IN_USE": _STATE,
+        "INTERNAL": Rule("INTERNAL", definite=False, retryable=False),
+        "ALIAS_EXISTS": _EXISTS,
+        "ALREADY_REPLIED": _EXISTS,
+        "REPLY_REQUIRED": _STATE,
+        "NOT_TWO_WAY": _STATE,
+        "BAD_SELECTOR": _INVALID,
+        "LOOP_LIMIT": _STATE,
+        "MANAGER_UNREACHABLE": _AWAY,
+        "REMOTE_NOT_ALLOWED": Rule("PERMISSION_DENIED", definite=True, retryable=False),
+        "OUT_OF_RANGE": Rule("OUT_OF_RANGE", definite=True, retryable=False),
+        "EPOCH_DIVERGED": _STATE,
+        "READER_NOT_FOUND": _MISSING,
+        "READER_LOST": Rule("OUT_OF_RANGE", definite=True, retryable=False),
+        "PAIR_CHANGED": _STATE,
+        "BATCH_GONE": _STATE,
+        "BATCH_GAP": _STATE,
+        "STAGE_NOT_FOUND": _MISSING,
+        "WRITER_TAKEN": _STATE,
+        "WEIGHTS_NOT_FOUND": _MISSING,
+        "BAD_WEIGHTS": _INVALID,
+    }
+)
 
-_FAMILIES: Mapping[str, type[TandemqError]] = {
-    "NOT_FOUND": NotFound,
-    "ALREADY_EXISTS": AlreadyExists,
-    "INVALID_ARGUMENT": InvalidRequest,
-    "FAILED_PRECONDITION": Refused,
-    "RESOURCE_EXHAUSTED": ResourceExhausted,
-    "UNAVAILABLE": Unavailable,
-    "ABORTED": Unavailable,
-    "DATA_LOSS": ServerFault,
-    "INTERNAL": ServerFault,
-    "UNKNOWN": InDoubt,
-    "PERMISSION_DENIED": Denied,
-    "OUT_OF_RANGE": Refused,
-}
-_OWN_CLASSES: Mapping[str, type[TandemqError]] = {"LEASE_LOST": LeaseLost}
+_FAMILIES: Mapping[str, type[TandemqError]] = MappingProxyType(
+    {
+        "NOT_FOUND": NotFound,
+        "ALREADY_EXISTS": AlreadyExists,
+        "INVALID_ARGUMENT": InvalidRequest,
+        "FAILED_PRECONDITION": Refused,
+        "RESOURCE_EXHAUSTED": ResourceExhausted,
+        "UNAVAILABLE": Unavailable,
+        "ABORTED": Unavailable,
+        "DATA_LOSS": ServerFault,
+        "INTERNAL": ServerFault,
+        "UNKNOWN": InDoubt,
+        "PERMISSION_DENIED": Denied,
+        "OUT_OF_RANGE": Refused,
+    }
+)
+_OWN_CLASSES: Mapping[str, type[TandemqError]] = MappingProxyType({"LEASE_LOST": LeaseLost})
 
 # Replies that carry no reason of ours come from gRPC itself, a proxy, or a crash: nothing is certain (rulings.md 11)
 # unless the call cannot have been understood.
-_BARE: Mapping[str, tuple[type[TandemqError], str, bool]] = {
-    "UNAVAILABLE": (Unreachable, "UNREACHABLE", False),
-    "DEADLINE_EXCEEDED": (TimedOut, "DEADLINE_EXCEEDED", False),
-    "UNAUTHENTICATED": (Denied, "UNAUTHENTICATED", True),
-    "PERMISSION_DENIED": (Denied, "PERMISSION_DENIED", True),
-    "UNIMPLEMENTED": (Refused, "UNIMPLEMENTED", True),
-    "INVALID_ARGUMENT": (InvalidRequest, "INVALID_ARGUMENT", True),
-    "RESOURCE_EXHAUSTED": (ResourceExhausted, "RESOURCE_EXHAUSTED", False),
-}
+_BARE: Mapping[str, tuple[type[TandemqError], str, bool]] = MappingProxyType(
+    {
+        "UNAVAILABLE": (Unreachable, "UNREACHABLE", False),
+        "DEADLINE_EXCEEDED": (TimedOut, "DEADLINE_EXCEEDED", False),
+        "UNAUTHENTICATED": (Denied, "UNAUTHENTICATED", True),
+        "PERMISSION_DENIED": (Denied, "PERMISSION_DENIED", True),
+        "UNIMPLEMENTED": (Refused, "UNIMPLEMENTED", True),
+        "INVALID_ARGUMENT": (InvalidRequest, "INVALID_ARGUMENT", True),
+        "RESOURCE_EXHAUSTED": (ResourceExhausted, "RESOURCE_EXHAUSTED", False),
+    }
+)
 
 
 def reason_name(reason: int | str) -> str:

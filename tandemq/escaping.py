@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any
 
 # As a character class: the controls, formats, surrogates and line ends of Unicode, and what is drawn as nothing.
@@ -24,7 +25,7 @@ _UNSHOWN = (
 )
 _ONE_LINE = re.compile(f"[{_UNSHOWN}]")
 _LINES = re.compile(f"(?![\n\t])[{_UNSHOWN}]")
-_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+_SHORT = MappingProxyType({"\n": r"\n", "\r": r"\r", "\t": r"\t"})
 _MARKDOWN = re.compile(r"[\\`*_\[\]<>#|~&]|:(?=//)|@(?=\w)")
 
 

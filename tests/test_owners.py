@@ -14,6 +14,8 @@ from tests.support.classes import Class, Types, assigned, by_name, classes_of, i
 from tests.test_layout import LAYERS, Module, child_of, module_of, sources, within
 
 SERVER = ("replica", "failover", "storage")
+PRODUCT = (*SERVER, "tandemq", "chaos.sim")
+OPEN = ("Counter", "OrderedDict", "bytearray", "defaultdict", "deque", "dict", "list", "set")
 
 
 def late_births(classes: Collection[Class]) -> list[str]:
@@ -108,6 +110,37 @@ def foreign_writes(package: str, modules: Collection[Module], owners: Collection
     return sorted(set(found))
 
 
+def open_tables(modules: Collection[Module]) -> list[str]:
+    """Tables of a module that whoever imports it can change: what was taken out and put back stands at another place,
+    and who comes later in that process finds it there. One that its own module fills has to be open to it.
+    """
+    found = []
+    for module in modules:
+        filled = {ast.unparse(node) for node in map(filled_by, ast.walk(module.tree)) if node}
+        for item in module.tree.body:
+            target = item.targets[0] if isinstance(item, ast.Assign) else getattr(item, "target", None)
+            name = target.id if isinstance(target, ast.Name) else ""
+            if name not in {"__all__", *filled} and is_open(getattr(item, "value", None)):
+                found.append(f"{module.path}:{item.lineno} {name}")
+    return found
+
+
+def is_open(value: ast.expr | None) -> bool:
+    if isinstance(value, ast.Call):
+        return ast.unparse(value.func).rpartition(".")[2] in OPEN
+    return isinstance(value, ast.Dict | ast.DictComp | ast.List | ast.ListComp | ast.Set | ast.SetComp)
+
+
+def filled_by(node: ast.AST) -> ast.expr | None:
+    """Whatever this puts something into."""
+    match node:
+        case ast.Subscript(value=table, ctx=ast.Store()):
+            return table
+        case ast.Call(func=ast.Attribute(value=table, attr="add" | "append" | "extend" | "setdefault" | "update")):
+            return table
+    return None
+
+
 def of_package(*packages: str) -> list[Module]:
     return [module for name, module in sources().items() if within(name, packages)]
 
@@ -123,6 +156,10 @@ def test_no_two_public_classes_have_one_name() -> None:
 def test_no_hook_does_nothing_until_somebody_overwrites_it() -> None:
     modules = of_package(*SERVER)
     assert hooks(classes_of(modules), modules) == []
+
+
+def test_no_table_of_a_module_can_be_changed_by_who_imports_it() -> None:
+    assert open_tables(of_package(*PRODUCT)) == [], "MappingProxyType, a tuple or a frozenset"
 
 
 def test_nobody_assigns_what_another_package_of_the_core_owns() -> None:
@@ -188,6 +225,20 @@ def test_a_planted_hook_of_a_dataclass_and_one_that_is_taken_out_are_found() -> 
         replica__y="def end(hooked):\n    hooked.on_z = lambda _x: None\n",
     )
     assert len(hooks(classes_of(modules), modules)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("A = {1: 2}\nB: dict[int, int] = {}\nC = [1]\nD = {1}\nE = [x for x in y]\n", 5),
+        ("A = dict(a=1)\nB = collections.deque()\nC: set[int] = set()\n", 3),
+        ("A = MappingProxyType({1: 2})\nB = (1, 2)\nC = frozenset({1})\nD = len([1])\nE: int\n__all__ = ['A']\n", 0),
+        ("A = {}\nfor x in y:\n    A[x] = 1\nB = {}\ndef f():\n    B.setdefault(1, []).append(2)\n", 0),
+        ("A = {}\nB = A[1]\nC = A.get(1)\ndef f():\n    a = {}\n    a[1] = 2\n", 1),
+    ],
+)
+def test_planted_tables_that_can_be_changed_are_found(text: str, count: int) -> None:
+    assert len(open_tables(planted(replica__x=text))) == count
 
 
 def test_planted_namesakes_are_found() -> None:

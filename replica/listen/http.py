@@ -18,6 +18,7 @@ import socket
 import threading
 import time
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tandemq.edge.descriptors import HTTP_CONNECTIONS_MAX
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.registry import Collector
 
-ROLES = {"/role/master": "MASTER", "/role/replica": "REPLICA"}
+ROLES = MappingProxyType({"/role/master": "MASTER", "/role/replica": "REPLICA"})
 """For load balancers and operators that ask for one role: 200 where the member is ready in it."""
 PATHS = ("/livez", "/readyz", *ROLES, "/metrics")
 METHODS = ("GET", "HEAD")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from collections.abc import Callable, Iterable, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
     from replica.peer.link import PeerServicer
     from tandemq.config import ManagerConfig
 
-SERVER_OPTIONS = [
+SERVER_OPTIONS = (
     *EDGE_OPTIONS,
     ("grpc.http2.min_ping_interval_without_data_ms", 300),
     ("grpc.keepalive_time_ms", 20_000),
-]
+)
 PEER_FRAME_BYTES_MAX = 32 << 20
 STOP_S = 0.2
-ANY = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104  # compared with, not bound
+ANY = MappingProxyType({"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"})  # noqa: S104  # compared with, not bound
 """Addresses that stand for all of a machine, and one of these."""
 
 

@@ -11,6 +11,7 @@ from array import array
 from bisect import bisect_right
 from dataclasses import dataclass
 from itertools import accumulate
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.messages.bodies import row_of
@@ -29,24 +30,30 @@ if TYPE_CHECKING:
 ENQUEUED = JournalKind.JOURNAL_KIND_ENQUEUED
 NOTHING = JournalKind.JOURNAL_KIND_NOTHING
 
-_SETTLED = {
-    Outcome.OUTCOME_ACK: JournalKind.JOURNAL_KIND_ACKED,
-    Outcome.OUTCOME_RELEASE: JournalKind.JOURNAL_KIND_RELEASED,
-    Outcome.OUTCOME_REJECT: JournalKind.JOURNAL_KIND_REJECTED,
-    Outcome.OUTCOME_EXTEND: JournalKind.JOURNAL_KIND_EXTENDED,
-}
-_ACTIONS = {
-    record_pb2.QUEUE_ACTION_CREATE: JournalKind.JOURNAL_KIND_QUEUE_CREATED,
-    record_pb2.QUEUE_ACTION_DELETE: JournalKind.JOURNAL_KIND_QUEUE_DELETED,
-    record_pb2.QUEUE_ACTION_PURGE: JournalKind.JOURNAL_KIND_PURGED,
-}
-_PLAIN = {
-    "alias": JournalKind.JOURNAL_KIND_CONFIGURED,
-    "defaults": JournalKind.JOURNAL_KIND_CONFIGURED,
-    "role": JournalKind.JOURNAL_KIND_EPOCH_BEGAN,
-    "publish": JournalKind.JOURNAL_KIND_PUBLISHED,
-    "release": JournalKind.JOURNAL_KIND_CONFIGURED,
-}
+_SETTLED = MappingProxyType(
+    {
+        Outcome.OUTCOME_ACK: JournalKind.JOURNAL_KIND_ACKED,
+        Outcome.OUTCOME_RELEASE: JournalKind.JOURNAL_KIND_RELEASED,
+        Outcome.OUTCOME_REJECT: JournalKind.JOURNAL_KIND_REJECTED,
+        Outcome.OUTCOME_EXTEND: JournalKind.JOURNAL_KIND_EXTENDED,
+    }
+)
+_ACTIONS = MappingProxyType(
+    {
+        record_pb2.QUEUE_ACTION_CREATE: JournalKind.JOURNAL_KIND_QUEUE_CREATED,
+        record_pb2.QUEUE_ACTION_DELETE: JournalKind.JOURNAL_KIND_QUEUE_DELETED,
+        record_pb2.QUEUE_ACTION_PURGE: JournalKind.JOURNAL_KIND_PURGED,
+    }
+)
+_PLAIN = MappingProxyType(
+    {
+        "alias": JournalKind.JOURNAL_KIND_CONFIGURED,
+        "defaults": JournalKind.JOURNAL_KIND_CONFIGURED,
+        "role": JournalKind.JOURNAL_KIND_EPOCH_BEGAN,
+        "publish": JournalKind.JOURNAL_KIND_PUBLISHED,
+        "release": JournalKind.JOURNAL_KIND_CONFIGURED,
+    }
+)
 
 
 class Fact(NamedTuple):

@@ -4,6 +4,7 @@ events, read at each scrape.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
     from replica.operations.operator import Operator
 
-RULED = {(verdict, effect.value): 0 for verdict in (*(each.name for each in Verdict), "none") for effect in Consequence}
+RULED = MappingProxyType(
+    {(verdict, effect.value): 0 for verdict in (*(each.name for each in Verdict), "none") for effect in Consequence}
+)
 """Every verdict and what may become of it: there from the start, so that an alert sees the first one."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from replica.core.state.outcomes import Failed, Moved
@@ -15,10 +16,14 @@ if TYPE_CHECKING:
     from replica.core.state.outcomes import Answer, EnqueueDone, LeaseDone
     from replica.node.members import Members
 
-_TEXT = {
-    Reason.REASON_MESSAGE_TOO_LARGE: "a message is larger than max_message_bytes of queue {}; send less, or raise it",
-    Reason.REASON_QUEUE_FULL: "queue {} is at its max_length or max_bytes; consume, or raise the limit",
-}
+_TEXT = MappingProxyType(
+    {
+        Reason.REASON_MESSAGE_TOO_LARGE: (
+            "a message is larger than max_message_bytes of queue {}; send less, or raise it"
+        ),
+        Reason.REASON_QUEUE_FULL: "queue {} is at its max_length or max_bytes; consume, or raise the limit",
+    }
+)
 Answered = bytes | Failed | Moved
 """What a handler has for its caller: a reply, why there is none, or that another member orders now."""
 

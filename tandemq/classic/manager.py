@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import NoReturn, Self
 
 import msgspec
@@ -31,11 +31,13 @@ from tandemq.v1 import manager_admin_service_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin
 
 TIMEOUT_S = 30.0
-_STATES = {
-    pb.MANAGER_STATE_OPENING: QUEUE_STATE.OPENING,
-    pb.MANAGER_STATE_OPEN: QUEUE_STATE.OPEN,
-    pb.MANAGER_STATE_FAILED: QUEUE_STATE.FAILED,
-}
+_STATES = MappingProxyType(
+    {
+        pb.MANAGER_STATE_OPENING: QUEUE_STATE.OPENING,
+        pb.MANAGER_STATE_OPEN: QUEUE_STATE.OPEN,
+        pb.MANAGER_STATE_FAILED: QUEUE_STATE.FAILED,
+    }
+)
 
 
 class QueueManager(BaseQueue):

@@ -7,7 +7,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 import click
@@ -16,27 +16,35 @@ from click.exceptions import NoArgsIsHelpError
 from tandemq.escaping import escaped
 
 # Name, where it is, and what the list of commands says: a module is not loaded to print the list.
-COMMANDS = {
-    "demo": ("tandemq.cli.demo:demo", "Kill the master of a pair under load, twice, and account for every message."),
-    "dev": ("tandemq.cli.dev:dev", "Run a pair and a witness on this machine, in the foreground."),
-    "serve": ("tandemq.cli.serve:serve", "Run one queue manager."),
-    "witness": ("tandemq.cli.witness:witness", "Run a witness: the third voice that decides who takes over."),
-    "pair": ("tandemq.cli.pair:pair", "See how the members of a pair do, and give them orders."),
-    "queue": ("tandemq.cli.queue:queue", "Create, list, change and remove queues."),
-    "manager": ("tandemq.cli.statistics:manager", "See what a queue manager is and how it does."),
-    "msg": ("tandemq.cli.msg:msg", "Send, receive and browse messages."),
-    "weights": ("tandemq.cli.weights:weights", "Say which queue of a group should get how much."),
-    "drill": ("tandemq.cli.drill:drill", "Hurt a pair on purpose, under load, and get a verdict."),
-    "pipeline": (
-        "tandemq.cli.pipeline:pipeline",
-        "Keep what happened on the queues as data, with Spark, and audit it.",
-    ),
-    "backup": ("tandemq.cli.backup:backup", "Take, check and restore backups of a member."),
-    "classifier": ("tandemq.cli.classifier:classifier", "Check, try and replay what decides who lives."),
-    "config": ("tandemq.cli.config:config", "Check a manager's configuration, and see which manager clients find."),
-    "doctor": ("tandemq.cli.doctor.command:doctor", "Look over this machine and a pair: what is wrong, what to do."),
-    "version": ("tandemq.cli.version:version", "Print versions."),
-}
+COMMANDS = MappingProxyType(
+    {
+        "demo": (
+            "tandemq.cli.demo:demo",
+            "Kill the master of a pair under load, twice, and account for every message.",
+        ),
+        "dev": ("tandemq.cli.dev:dev", "Run a pair and a witness on this machine, in the foreground."),
+        "serve": ("tandemq.cli.serve:serve", "Run one queue manager."),
+        "witness": ("tandemq.cli.witness:witness", "Run a witness: the third voice that decides who takes over."),
+        "pair": ("tandemq.cli.pair:pair", "See how the members of a pair do, and give them orders."),
+        "queue": ("tandemq.cli.queue:queue", "Create, list, change and remove queues."),
+        "manager": ("tandemq.cli.statistics:manager", "See what a queue manager is and how it does."),
+        "msg": ("tandemq.cli.msg:msg", "Send, receive and browse messages."),
+        "weights": ("tandemq.cli.weights:weights", "Say which queue of a group should get how much."),
+        "drill": ("tandemq.cli.drill:drill", "Hurt a pair on purpose, under load, and get a verdict."),
+        "pipeline": (
+            "tandemq.cli.pipeline:pipeline",
+            "Keep what happened on the queues as data, with Spark, and audit it.",
+        ),
+        "backup": ("tandemq.cli.backup:backup", "Take, check and restore backups of a member."),
+        "classifier": ("tandemq.cli.classifier:classifier", "Check, try and replay what decides who lives."),
+        "config": ("tandemq.cli.config:config", "Check a manager's configuration, and see which manager clients find."),
+        "doctor": (
+            "tandemq.cli.doctor.command:doctor",
+            "Look over this machine and a pair: what is wrong, what to do.",
+        ),
+        "version": ("tandemq.cli.version:version", "Print versions."),
+    }
+)
 
 
 class LazyGroup(click.Group):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tandemq.cli.view import DomainView, MemberView, PairView
 
-NO_CHANGE = {("INIT", "PROBE"), ("MAINTENANCE", "PROBE"), ("PROBE", "PROBE")}
+NO_CHANGE = frozenset({("INIT", "PROBE"), ("MAINTENANCE", "PROBE"), ("PROBE", "PROBE")})
 """Steps that no client notices."""
 BEFORE_MS = 120_000
 """What happened earlier than this before a change is not reported as its cause."""

@@ -4,6 +4,7 @@ decides what a member does.
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,7 +27,7 @@ from tandemq.cli.params import DURATION, confirm, output_option, target_option, 
 if TYPE_CHECKING:
     from tandemq.v1.pair_service_pb2_grpc import PairServiceAsyncStub
 
-VERDICTS = {"continue": 20, "assume": 21, "failed": 22, "wait": 23, "peer-alive": 24}
+VERDICTS = MappingProxyType({"continue": 20, "assume": 21, "failed": 22, "wait": 23, "peer-alive": 24})
 ALONE = (
     "let one member serve alone, which is safe only if the other one is down and has not served alone since the link "
     "broke (else acknowledged operations end in salvage files):"

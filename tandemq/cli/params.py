@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -24,8 +25,8 @@ else:
 Command = TypeVar("Command", bound=Callable[..., Any])
 TypedValue = str | int | float | bool
 
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_UNITS_BYTES = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
+_UNITS_MS = MappingProxyType({"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000})
+_UNITS_BYTES = MappingProxyType({"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30})
 DURATION_MS_MAX = 36_500 * _UNITS_MS["d"]  # a hundred years; nothing here is meant to take longer
 SIZE_MAX = 1 << 60
 FORMATS = ("table", "json", "jsonl")

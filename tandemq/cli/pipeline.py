@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -24,10 +25,12 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 VIOLATED = 5
 FINDINGS_SHOWN_MAX = 200
 """Of a damaged lake, in a terminal; JSON has all."""
-EXIT_CODES = {
-    "UNREACHABLE": UNREACHABLE,
-    **dict.fromkeys(("DEADLINE_EXCEEDED", "NO_PROGRESS", "TOO_BUSY"), TIMED_OUT),
-}
+EXIT_CODES = MappingProxyType(
+    {
+        "UNREACHABLE": UNREACHABLE,
+        **dict.fromkeys(("DEADLINE_EXCEEDED", "NO_PROGRESS", "TOO_BUSY"), TIMED_OUT),
+    }
+)
 
 
 @click.group()

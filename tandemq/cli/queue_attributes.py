@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,14 +13,16 @@ from tandemq.cli.params import DURATION, PROPERTY, SIZE, Command
 if TYPE_CHECKING:
     from tandemq.v1 import queue_admin_service_pb2 as admin
 
-_ENUMS = {
-    "persistence": ("persistent", "volatile", "conditional"),
-    "queue_type": ("one_way", "one_way_ack", "one_way_queued_ack", "two_way"),
-    "overflow": ("reject", "drop_head"),
-    "group_mode": ("none", "ordered"),
-    "default_settle": ("lease", "immediate"),
-}
-_PREFIXES = {"default_settle": "SETTLE_MODE_"}
+_ENUMS = MappingProxyType(
+    {
+        "persistence": ("persistent", "volatile", "conditional"),
+        "queue_type": ("one_way", "one_way_ack", "one_way_queued_ack", "two_way"),
+        "overflow": ("reject", "drop_head"),
+        "group_mode": ("none", "ordered"),
+        "default_settle": ("lease", "immediate"),
+    }
+)
+_PREFIXES = MappingProxyType({"default_settle": "SETTLE_MODE_"})
 _DURATION = "google.protobuf.Duration"
 _TIMESTAMP = "google.protobuf.Timestamp"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 FILE_COLUMNS = ("member", "name", "operations", "acknowledged", "perhaps", "bytes", "time", "reason")
 OPERATION_COLUMNS = ("log_index", "epoch", "operation", "certainty", "queue", "messages", "done", "producer")
 IMPORT_COLUMNS = ("log_index", "queue", "messages", "acknowledged", "outcome", "detail")
-_WORDS = {1: "acknowledged", 2: "perhaps", 3: "not"}  # of tandemq.v1.Acknowledgement
+_WORDS = MappingProxyType({1: "acknowledged", 2: "perhaps", 3: "not"})  # of tandemq.v1.Acknowledgement
 member_option = click.option("--member", help="Member that has the file; needed when both have one of that name.")
 
 

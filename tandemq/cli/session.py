@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -18,52 +19,62 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 # What helps, by reason; the other reasons' messages say it themselves.
-NEXT_STEPS = {
-    "MANAGER_NOT_FOUND": "see `tandemq config where //NAME`; enter it there, or give --target HOST:PORT",
-    "MANAGER_UNREACHABLE": "see `tandemq config where //NAME`; mend what is away, or give --target HOST:PORT",
-    "QUEUE_NOT_FOUND": "see `tandemq queue ls`, or create it with `tandemq queue create NAME`",
-    "QUEUE_EXISTS": "use it as it is (`tandemq queue info NAME`), or choose another name",
-    "NOT_EMPTY": "purge it first, or leave out --if-empty",
-    "NOT_ENOUGH_COPIES": "see `tandemq pair status`; restart the member that is missing",
-    "NO_MASTER": "see `tandemq pair status`; restart the member that is missing",
-    "SUSPENDED": "see `tandemq pair status`; restart the member that is missing",
-    "QUEUE_FULL": "receive something, or raise its limits with `tandemq queue update NAME --max-length N`",
-    "STORAGE_FULL": "receive or purge something, or raise limits.map_bytes",
-    "ENQUEUE_DISABLED": "`tandemq queue update NAME --enqueue`",
-    "DEQUEUE_DISABLED": "`tandemq queue update NAME --dequeue`",
-    "LEASE_LOST": "receive it again; give --lease a longer time",
-    "DIRECTORY_IN_USE": "another manager has this data directory; stop it, or give each its own",
-    "PORT_IN_USE": "stop what listens there, or choose other ports",
-    "WRONG_PAIR": "compare manager.pair in both members' configuration",
-    "NEWER_FORMAT": "start the newer version that wrote this directory",
-}
-GENERAL_STEPS = {  # for a command that has no better word
-    "INVALID_HANDLE": "ask sooner, or let the queue remember longer (--completion-retention)",
-    "INVALID_STATE": "see its state with `tandemq queue info NAME`, or the members' with `tandemq pair status`",
-    "CONFIG_MISMATCH": "see who has it now: `tandemq queue find NAME`; withdraw it there first, or use another name",
-    "CONFIG_ERROR": "change the option or the file that it names",
-    "CROSS_DOMAIN": "name a queue of the same domain, or receive the messages and send them there",
-    "VERSION_MISMATCH": "look again with `tandemq queue info NAME` or `weights show NAME`; repeat it with that version",
-    "MESSAGE_TOO_LARGE": "send less at once, or raise it with `tandemq queue update NAME --max-message-bytes N`",
-    "BAD_NAME": "a name is segments of A-Z a-z 0-9 . _ - joined by /",
-    "BAD_ATTRIBUTE": "correct that option; `tandemq queue create --help` lists them",
-    "BAD_REQUEST": "correct that option; the command's --help says what it takes",
-    "READ_ONLY": "create a queue that has it, and move the messages",
-    "QUOTA_EXCEEDED": "wait until something of it is free, or ask for less",
-    "TOO_MANY_WAITERS": "receive something, or repeat it later",
-    "ALIAS_EXISTS": "choose another name, or `tandemq queue alias remove NAME`",
-    "ALREADY_REPLIED": "see the answer that counts: `tandemq msg completion QUEUE HANDLE`",
-    "REPLY_REQUIRED": "answer it: `tandemq msg reply QUEUE TEXT`",
-    "NOT_TWO_WAY": "acknowledge it instead: `tandemq msg receive QUEUE --ack`",
-    "BAD_SELECTOR": "correct it; one that works: \"colour = 'red' AND weight > 2\"",
-    "OUT_OF_RANGE": "see where it begins and ends: `tandemq queue journal NAME --head`",
-    "READER_NOT_FOUND": "see `tandemq queue reader list`",
-    "READER_LOST": "see `tandemq queue reader list`; then begin anew: `tandemq queue reader register NAME --restart`",
-    "WEIGHTS_NOT_FOUND": "see `tandemq weights show`",
-    "PAIR_CHANGED": "name the pair that was read, or read this one from the beginning",
-    "EPOCH_DIVERGED": "see what happened with `tandemq pair history`, and read from the beginning",
-    "CORRUPT_STORE": "keep it as it is, and take everything from the peer or a backup",
-}
+NEXT_STEPS = MappingProxyType(
+    {
+        "MANAGER_NOT_FOUND": "see `tandemq config where //NAME`; enter it there, or give --target HOST:PORT",
+        "MANAGER_UNREACHABLE": "see `tandemq config where //NAME`; mend what is away, or give --target HOST:PORT",
+        "QUEUE_NOT_FOUND": "see `tandemq queue ls`, or create it with `tandemq queue create NAME`",
+        "QUEUE_EXISTS": "use it as it is (`tandemq queue info NAME`), or choose another name",
+        "NOT_EMPTY": "purge it first, or leave out --if-empty",
+        "NOT_ENOUGH_COPIES": "see `tandemq pair status`; restart the member that is missing",
+        "NO_MASTER": "see `tandemq pair status`; restart the member that is missing",
+        "SUSPENDED": "see `tandemq pair status`; restart the member that is missing",
+        "QUEUE_FULL": "receive something, or raise its limits with `tandemq queue update NAME --max-length N`",
+        "STORAGE_FULL": "receive or purge something, or raise limits.map_bytes",
+        "ENQUEUE_DISABLED": "`tandemq queue update NAME --enqueue`",
+        "DEQUEUE_DISABLED": "`tandemq queue update NAME --dequeue`",
+        "LEASE_LOST": "receive it again; give --lease a longer time",
+        "DIRECTORY_IN_USE": "another manager has this data directory; stop it, or give each its own",
+        "PORT_IN_USE": "stop what listens there, or choose other ports",
+        "WRONG_PAIR": "compare manager.pair in both members' configuration",
+        "NEWER_FORMAT": "start the newer version that wrote this directory",
+    }
+)
+GENERAL_STEPS = MappingProxyType(
+    {  # for a command that has no better word
+        "INVALID_HANDLE": "ask sooner, or let the queue remember longer (--completion-retention)",
+        "INVALID_STATE": "see its state with `tandemq queue info NAME`, or the members' with `tandemq pair status`",
+        "CONFIG_MISMATCH": (
+            "see who has it now: `tandemq queue find NAME`; withdraw it there first, or use another name"
+        ),
+        "CONFIG_ERROR": "change the option or the file that it names",
+        "CROSS_DOMAIN": "name a queue of the same domain, or receive the messages and send them there",
+        "VERSION_MISMATCH": (
+            "look again with `tandemq queue info NAME` or `weights show NAME`; repeat it with that version"
+        ),
+        "MESSAGE_TOO_LARGE": "send less at once, or raise it with `tandemq queue update NAME --max-message-bytes N`",
+        "BAD_NAME": "a name is segments of A-Z a-z 0-9 . _ - joined by /",
+        "BAD_ATTRIBUTE": "correct that option; `tandemq queue create --help` lists them",
+        "BAD_REQUEST": "correct that option; the command's --help says what it takes",
+        "READ_ONLY": "create a queue that has it, and move the messages",
+        "QUOTA_EXCEEDED": "wait until something of it is free, or ask for less",
+        "TOO_MANY_WAITERS": "receive something, or repeat it later",
+        "ALIAS_EXISTS": "choose another name, or `tandemq queue alias remove NAME`",
+        "ALREADY_REPLIED": "see the answer that counts: `tandemq msg completion QUEUE HANDLE`",
+        "REPLY_REQUIRED": "answer it: `tandemq msg reply QUEUE TEXT`",
+        "NOT_TWO_WAY": "acknowledge it instead: `tandemq msg receive QUEUE --ack`",
+        "BAD_SELECTOR": "correct it; one that works: \"colour = 'red' AND weight > 2\"",
+        "OUT_OF_RANGE": "see where it begins and ends: `tandemq queue journal NAME --head`",
+        "READER_NOT_FOUND": "see `tandemq queue reader list`",
+        "READER_LOST": (
+            "see `tandemq queue reader list`; then begin anew: `tandemq queue reader register NAME --restart`"
+        ),
+        "WEIGHTS_NOT_FOUND": "see `tandemq weights show`",
+        "PAIR_CHANGED": "name the pair that was read, or read this one from the beginning",
+        "EPOCH_DIVERGED": "see what happened with `tandemq pair history`, and read from the beginning",
+        "CORRUPT_STORE": "keep it as it is, and take everything from the peer or a backup",
+    }
+)
 
 
 def target_of(given: str | None) -> Target:

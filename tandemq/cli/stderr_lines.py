@@ -16,12 +16,13 @@ import re
 import sys
 import threading
 from collections.abc import Iterator
+from types import MappingProxyType
 
 STDERR = 2
 LINE_BYTES_MAX = 16 << 10
 """A longer line is cut."""
 _CORE = re.compile(r"(?P<level>[IWEF])[0-9]{4} [0-9:.]+ +[0-9]+ (?P<place>[^ \]]+:[0-9]+)\] (?P<text>.*)", re.DOTALL)
-_LEVELS = {"I": logging.INFO, "W": logging.WARNING, "E": logging.ERROR, "F": logging.CRITICAL}
+_LEVELS = MappingProxyType({"I": logging.INFO, "W": logging.WARNING, "E": logging.ERROR, "F": logging.CRITICAL})
 
 core = logging.getLogger("grpc.core")
 others = logging.getLogger("tandemq.stderr")

@@ -5,16 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 from tandemq.cli.failure import FAILED, Failure
 
-STEPS = {
-    "INVALID_STATE": "name the other member with --member, or take it as it is with --any-copy",
-    "SYNCING": "wait for the transfer (`tandemq pair watch`), or name the other member with --member",
-    "QUOTA_EXCEEDED": "see the cause, then repeat it",
-    "DIRECTORY_IN_USE": "stop the member first; of a running one take a backup: tandemq backup create FILE",
-}
+STEPS = MappingProxyType(
+    {
+        "INVALID_STATE": "name the other member with --member, or take it as it is with --any-copy",
+        "SYNCING": "wait for the transfer (`tandemq pair watch`), or name the other member with --member",
+        "QUOTA_EXCEEDED": "see the cause, then repeat it",
+        "DIRECTORY_IN_USE": "stop the member first; of a running one take a backup: tandemq backup create FILE",
+    }
+)
 
 
 def server() -> None:

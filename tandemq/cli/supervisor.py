@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import signal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tandemq.cli import context
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from chaos.cluster import Cluster
 
 WATCH_S = 0.2
-_COLOURS = {"a": "cyan", "b": "magenta", "witness": "yellow"}
+_COLOURS = MappingProxyType({"a": "cyan", "b": "magenta", "witness": "yellow"})
 
 
 def supervise(cluster: Cluster, *, quiet: bool) -> None:

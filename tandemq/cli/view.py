@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable
+from types import MappingProxyType
 from typing import NamedTuple
 
 import grpc
@@ -22,7 +23,7 @@ CHANNEL_OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries"
 OWN_DOMAIN = "local"  # every member has its own, never replicated
 DETAIL_CHARS_MAX = 160  # of what gRPC says, in a sentence of ours
 
-_SAFETY = {0: "", 1: "A", 2: "B", 3: "C"}
+_SAFETY = MappingProxyType({0: "", 1: "A", 2: "B", 3: "C"})
 
 
 class DomainView(msgspec.Struct, frozen=True, kw_only=True):

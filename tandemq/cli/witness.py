@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -23,7 +24,7 @@ Answer = TypeVar("Answer")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 LISTEN = "127.0.0.1:7620"
-STATES = {0: "UNKNOWN", 1: "CLAIMED", 2: "COMMITTED"}
+STATES = MappingProxyType({0: "UNKNOWN", 1: "CLAIMED", 2: "COMMITTED"})
 COLUMNS = ("pair", "domain", "epoch", "holder", "state", "in_sync_set", "committed_set", "version")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TextIO
 
 from tandemq.cli.output import say
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 EVENTS_SHOWN = 10
 PLAIN_EVERY_S = 2.0
-_COLOURS = {KILL: "bold red", TAKEOVER: "bold green", IN_SYNC: "green", RESTART: "cyan", NOTE: "dim"}
-_ROLE_COLOURS = {"MASTER": "bold green", "REPLICA": "cyan"}
+_COLOURS = MappingProxyType({KILL: "bold red", TAKEOVER: "bold green", IN_SYNC: "green", RESTART: "cyan", NOTE: "dim"})
+_ROLE_COLOURS = MappingProxyType({"MASTER": "bold green", "REPLICA": "cyan"})
 
 
 class Screen(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import MappingProxyType
 
 from tandemq.demo.record import GONE, IN_SYNC, KILL, RESTART, TAKEOVER, Record
 from tandemq.escaping import in_html
@@ -14,9 +15,9 @@ CHART_TOP, CHART_BOTTOM = 176, 286
 BUCKET_S = 0.1
 LABEL_WIDTH_MIN = 70  # a narrower stretch gets no text
 
-_FILLS = {"MASTER": "#2e7d4f", "REPLICA": "#4a7fb5", GONE: "#2b2b2b"}
+_FILLS = MappingProxyType({"MASTER": "#2e7d4f", "REPLICA": "#4a7fb5", GONE: "#2b2b2b"})
 _OTHER_FILL = "#c9a227"
-_MARKS = {KILL: "#c62828", TAKEOVER: "#2e7d4f", RESTART: "#4a7fb5", IN_SYNC: "#4a7fb5"}
+_MARKS = MappingProxyType({KILL: "#c62828", TAKEOVER: "#2e7d4f", RESTART: "#4a7fb5", IN_SYNC: "#4a7fb5"})
 _TICKS_S = (0.5, 1, 2, 5, 10, 20, 30, 60)
 
 

@@ -6,6 +6,7 @@ What a plug-in in entry-point group `tandemq.resolvers` needs has its names here
 from __future__ import annotations
 
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ __all__ = [
     "StaticResolver",
 ]
 
-_ELSEWHERE = {"FileRegistry": "file_registry", "FullName": "names", "StaticResolver": "resolvers"}
+_ELSEWHERE = MappingProxyType({"FileRegistry": "file_registry", "FullName": "names", "StaticResolver": "resolvers"})
 
 
 def __getattr__(name: str) -> Any:

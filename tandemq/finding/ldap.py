@@ -35,7 +35,7 @@ with warnings.catch_warnings():
 CONNECT_S = 1.5
 ANSWER_S = 2  # within the directory's patience, for what is connected; the library takes whole seconds
 MANAGERS, QUEUES = "ou=managers", "ou=queues"
-CLASSES = ["applicationProcess", "labeledURIObject"]
+CLASSES = ("applicationProcess", "labeledURIObject")
 SCHEME = "tandemq://"
 OPTIONS = ("url", "base", "bind_dn", "password_file", "ca_file", "ttl_s")
 NOT_THERE = "noSuchObject"

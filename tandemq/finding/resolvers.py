@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import unquote
 
 from tandemq.finding import default, profile
@@ -16,12 +17,14 @@ from tandemq.finding.target import Target
 
 GROUP = "tandemq.resolvers"
 # Each is made from the options of its section; nothing is imported for a kind that nobody asks for.
-SHIPPED = {
-    "static": "tandemq.finding.resolvers:static",
-    "file": "tandemq.finding.file_registry:make",
-    "dns": "tandemq.finding.dns:make",
-    "ldap": "tandemq.finding.ldap:make",
-}
+SHIPPED = MappingProxyType(
+    {
+        "static": "tandemq.finding.resolvers:static",
+        "file": "tandemq.finding.file_registry:make",
+        "dns": "tandemq.finding.dns:make",
+        "ldap": "tandemq.finding.ldap:make",
+    }
+)
 FILE_TTL_S = 5.0  # reading it again costs next to nothing
 STATIC_TTL_S = 3600.0
 

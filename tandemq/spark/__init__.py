@@ -12,6 +12,7 @@ when they are asked for, and nothing else of Tandemq imports this package, pyspa
 from __future__ import annotations
 
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tandemq.installed import check_installed
@@ -27,14 +28,16 @@ check_installed(places=())  # tasks import this first: out of a zip they say so,
 
 __all__ = ["Recording", "TandemqSource", "check_java", "finish", "local_session", "register"]
 
-_HOMES = {
-    "Recording": "recording",
-    "TandemqSource": "source",
-    "check_java": "java",
-    "finish": "finishing",
-    "local_session": "session",
-    "register": "session",
-}
+_HOMES = MappingProxyType(
+    {
+        "Recording": "recording",
+        "TandemqSource": "source",
+        "check_java": "java",
+        "finish": "finishing",
+        "local_session": "session",
+        "register": "session",
+    }
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ import time
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 
 from tandemq.spark.history import HISTORY, OK, OPS, OUTCOMES
 
-_ARROW = {"STRING": pa.string(), "BIGINT": pa.int64(), "BINARY": pa.binary()}
+_ARROW = MappingProxyType({"STRING": pa.string(), "BIGINT": pa.int64(), "BINARY": pa.binary()})
 SCHEMA = pa.schema([(column.name, _ARROW[column.kind]) for column in HISTORY])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -24,15 +25,17 @@ class Wire(NamedTuple):
     """For a row that gives nothing, beside one that does."""
 
 
-WIRE = {
-    "priority": Wire("priorities", PRIORITY_DEFAULT),
-    **{name: Wire(f"{name}s", "") for name in TEXTS},
-    "persistent": Wire("persistence", 0),
-    "ttl_ms": Wire("ttls_ms", 0),
-    "delay_ms": Wire("delays_ms", 0),
-    "deliver_at": Wire("deliver_at_ms", 0),
-    "properties": Wire("properties", Properties()),
-}
+WIRE = MappingProxyType(
+    {
+        "priority": Wire("priorities", PRIORITY_DEFAULT),
+        **{name: Wire(f"{name}s", "") for name in TEXTS},
+        "persistent": Wire("persistence", 0),
+        "ttl_ms": Wire("ttls_ms", 0),
+        "delay_ms": Wire("delays_ms", 0),
+        "deliver_at": Wire("deliver_at_ms", 0),
+        "properties": Wire("properties", Properties()),
+    }
+)
 PAYLOAD = "payload"
 
 

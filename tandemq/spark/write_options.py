@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from tandemq.spark.options import MAX_INDEX, TIMEOUT_S_MAX, bad_option, history_id_of, number_of
 
@@ -17,17 +18,19 @@ NAMES = (*ALWAYS, *BATCH_ONLY)
 TEXTS = ("content_type", "correlation_id", "group_id", "reply_to")
 PROPERTIES = "map<string,struct<text:string,integer:bigint,number:double,flag:boolean,data:binary>>"
 """As a read with attributes gives them: one of the five is set."""
-COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "payload": ("binary", "string"),
-    "queue": ("string",),
-    "priority": ("int", "bigint", "smallint", "tinyint"),
-    **dict.fromkeys(TEXTS, ("string",)),
-    "persistent": ("boolean",),
-    "ttl_ms": ("bigint", "int"),
-    "delay_ms": ("bigint", "int"),
-    "deliver_at": ("timestamp",),
-    "properties": (PROPERTIES, "map<string,string>"),
-}
+COLUMNS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "payload": ("binary", "string"),
+        "queue": ("string",),
+        "priority": ("int", "bigint", "smallint", "tinyint"),
+        **dict.fromkeys(TEXTS, ("string",)),
+        "persistent": ("boolean",),
+        "ttl_ms": ("bigint", "int"),
+        "delay_ms": ("bigint", "int"),
+        "deliver_at": ("timestamp",),
+        "properties": (PROPERTIES, "map<string,string>"),
+    }
+)
 """What a frame may have, with the types that each may be of."""
 
 

@@ -7,6 +7,7 @@ because pytest imports this package at each of its starts.
 from __future__ import annotations
 
 from importlib import import_module
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,15 +18,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Chaos", "Pair", "PromiseBroken", "TandemqTestError", "Verdict", "Witness", "Workload"]
 
-_HOMES = {
-    "Chaos": "faults",
-    "Pair": "pair",
-    "PromiseBroken": "workload",
-    "TandemqTestError": "host",
-    "Verdict": "workload",
-    "Witness": "pair",
-    "Workload": "workload",
-}
+_HOMES = MappingProxyType(
+    {
+        "Chaos": "faults",
+        "Pair": "pair",
+        "PromiseBroken": "workload",
+        "TandemqTestError": "host",
+        "Verdict": "workload",
+        "Witness": "pair",
+        "Workload": "workload",
+    }
+)
 
 
 def __getattr__(name: str) -> Any:

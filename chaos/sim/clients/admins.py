@@ -5,6 +5,7 @@ persistence of a queue that others use, one owns a queue: it fills, purges, dele
 from __future__ import annotations
 
 import asyncio
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import grpc
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
 
     from tandemq import aio
 
-PERSISTENCE = {
-    "persistent": admin.PERSISTENCE_PERSISTENT,
-    "volatile": admin.PERSISTENCE_VOLATILE,
-    "conditional": admin.PERSISTENCE_CONDITIONAL,
-    "changed": admin.PERSISTENCE_VOLATILE,
-}
+PERSISTENCE = MappingProxyType(
+    {
+        "persistent": admin.PERSISTENCE_PERSISTENT,
+        "volatile": admin.PERSISTENCE_VOLATILE,
+        "conditional": admin.PERSISTENCE_CONDITIONAL,
+        "changed": admin.PERSISTENCE_VOLATILE,
+    }
+)
 """Of a mode, and of a kind of queue when it is made."""
 HANDOFF_S = 8.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from chaos.sim.clients.admins import Admin, Changer, Owner, Setup
@@ -22,27 +23,29 @@ if TYPE_CHECKING:
     from chaos.sim.pair.plan import ClientPlan
 
 SETUP = "setup"
-ROLES: Mapping[str, type[SimClient]] = {
-    SETUP: Setup,
-    "admin": Admin,
-    "changer": Changer,
-    "owner": Owner,
-    "batcher": Batcher,
-    "reader": Reader,
-    "poster": Poster,
-    "sweeper": Sweeper,
-    "requester": Requester,
-    "responder": Responder,
-    "answerer": Answerer,
-    "producer": Producer,
-    "caller": Caller,
-    "stager": Stager,
-    "watcher": Watcher,
-    "consumer": Consumer,
-    "taker": Dequeuer,
-    "browser": Browser,
-    "weigher": Weigher,
-}
+ROLES: Mapping[str, type[SimClient]] = MappingProxyType(
+    {
+        SETUP: Setup,
+        "admin": Admin,
+        "changer": Changer,
+        "owner": Owner,
+        "batcher": Batcher,
+        "reader": Reader,
+        "poster": Poster,
+        "sweeper": Sweeper,
+        "requester": Requester,
+        "responder": Responder,
+        "answerer": Answerer,
+        "producer": Producer,
+        "caller": Caller,
+        "stager": Stager,
+        "watcher": Watcher,
+        "consumer": Consumer,
+        "taker": Dequeuer,
+        "browser": Browser,
+        "weigher": Weigher,
+    }
+)
 
 
 def make(pair: Pair, memory: Memory, plan: ClientPlan) -> SimClient:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from chaos.sim.clients.takers import VERBS
 from chaos.sim.pair.plan import OWNED, Call, ClientPlan, Value
 
 CALLS = 60
-KINDS = {"two": "two", "v": "volatile", "c": "conditional", "i": "immediate"}
+KINDS = MappingProxyType({"two": "two", "v": "volatile", "c": "conditional", "i": "immediate"})
 """Queues beside `q`, and their kinds."""
-KEPT = {"two": "two", "i": "immediate"}
+KEPT = MappingProxyType({"two": "two", "i": "immediate"})
 """Those of them that are all on the disk."""
 SHARE = 0.25
 DEATH_SHARE = 0.25

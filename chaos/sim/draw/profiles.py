@@ -14,8 +14,9 @@ and bits turn over on their disks while they run. In "resync" an operator has me
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from chaos.sim.clients.weights import draw_weights
 from chaos.sim.draw.clients import draw_clients, draw_kept, with_changes, with_groups
@@ -37,12 +38,12 @@ STEPS_MS = (15, 50, 600)
 class Profile:
     """How often each kind strikes, relative to the others; each seed leaves out about half of the kinds."""
 
-    weights: dict[str, int]
+    weights: Mapping[str, int]
     faults: tuple[int, int] = (3, 12)
     """How many, at least and at most."""
     is_whole: bool = False
     """No kind is left out: many crashes and cuts in every run."""
-    settings: dict[str, Value] = field(default_factory=dict)
+    settings: Mapping[str, Value] = field(default_factory=dict)
     handoffs: int = 0
     """How often an administrator orders the mastership over, in every run; 0: now and then."""
     is_struck: bool = False
@@ -59,218 +60,249 @@ class Profile:
     """How often a member dies or freezes; two or three things more go wrong after each of these, and of the orders."""
 
 
-FEATURE_FAULTS = {
-    "kill_in_sync": 4,
-    "crash": 5,
-    "cut": 3,
-    "pause": 2,
-    "client_cut": 2,
-    "reset": 2,
-    "lost_disk": 1,
-    "slow_disk": 1,
-    "clock": 1,
-    "blackout": 1,
-}
+FEATURE_FAULTS = MappingProxyType(
+    {
+        "kill_in_sync": 4,
+        "crash": 5,
+        "cut": 3,
+        "pause": 2,
+        "client_cut": 2,
+        "reset": 2,
+        "lost_disk": 1,
+        "slow_disk": 1,
+        "clock": 1,
+        "blackout": 1,
+    }
+)
 """What ends a mastership, and what makes a member read its queues back."""
 FEATURE_BESIDE = ("verdict", "cut", "client_cut")
 """What every run of them has: else two profiles without it would thin it out among all."""
-FEATURE_SETTINGS: dict[str, Value] = {"checkpoint_bytes": 3_000, "move_max": 2}
+FEATURE_SETTINGS: Mapping[str, Value] = MappingProxyType({"checkpoint_bytes": 3_000, "move_max": 2})
 """So that queues are read back from snapshots, and moves take several records."""
-PIPELINE_FAULTS = {kind: weight for kind, weight in FEATURE_FAULTS.items() if kind != "clock"}
-TRIMMED: dict[str, Value] = {"checkpoint_bytes": 500, "journal_bytes": 500}
+PIPELINE_FAULTS = MappingProxyType({kind: weight for kind, weight in FEATURE_FAULTS.items() if kind != "clock"})
+TRIMMED: Mapping[str, Value] = MappingProxyType({"checkpoint_bytes": 500, "journal_bytes": 500})
 """So that the log is trimmed at each turn of its upkeep, as far as readers let it."""
 
 
-PROFILES: dict[str, Profile] = {
-    "swarm": Profile({name: 1 for name, each in KINDS.items() if not each.is_apart}, groups=0.15),
-    "fence": Profile(
-        {"pause": 4, "cut": 7, "crash": 1, "verdict": 8, "register_away": 2, "slow_link": 2, "reset": 2},
-        faults=(10, 18),
-        is_whole=True,
-        beside=("verdict",),
-    ),
-    "restart": Profile({"crash": 6, "cut": 3, "register_away": 1, "late_set": 1, "fsync": 1}),
-    "register": Profile(
-        {
-            "verdict": 5,
-            "late_set": 3,
-            "unheard_set": 3,
-            "register_away": 3,
-            "register_down": 3,
-            "register_lost": 2,
-            "crash": 2,
-            "reset": 2,
-        }
-    ),
-    "classifier": Profile(
-        {"classifier": 5, "verdict": 3, "crash": 3, "cut": 6, "pause": 2, "register_away": 1, "late_set": 1},
-        faults=(5, 14),
-        settings={"judge": "classifier"},
-        beside=("classifier", "verdict"),
-    ),
-    "alone": Profile(
-        {"classifier": 5, "verdict": 2, "crash": 3, "cut": 3, "pause": 2, "reset": 2, "slow_disk": 1},
-        settings={"judge": "alone"},
-    ),
-    "disk": Profile(
-        {
-            "slow_disk": 2,
-            "hung_disk": 2,
-            "fsync": 3,
-            "full_disk": 2,
-            "lost_disk": 2,
-            "bit_flip": 2,
-            "old_image": 3,
-            "crash": 3,
-        }
-    ),
-    "image": Profile({"old_image": 8, "crash": 4, "cut": 1, "pause": 2}, faults=(8, 16), is_whole=True),
-    "flap": Profile(
-        {"flap": 5, "late_set": 2, "unheard_set": 2, "slow_link": 3, "register_away": 1, "kill_in_sync": 1},
-        faults=(6, 14),
-    ),
-    "newborn": Profile({"newborn": 6, "flap": 1, "slow_link": 1, "late_set": 1}, faults=(3, 7), is_whole=True),
-    "split": Profile({"split": 6, "crash": 1, "verdict": 1}, faults=(2, 5), is_whole=True),
-    "half_added": Profile({"half_added": 4, "crash": 1, "unheard_set": 1}, faults=(2, 5), is_whole=True),
-    "half_ceded": Profile({"half_ceded": 6, "crash": 1, "cut": 1}, faults=(2, 4), is_whole=True, handoffs=8),
-    "blackout": Profile({"blackout": 4, "kill_in_sync": 2, "crash": 1}, faults=(3, 6), is_whole=True),
-    "tail": Profile({"kill_in_sync": 6, "crash": 3, "flap": 1, "cut": 1}, faults=(6, 14), is_whole=True),
-    "groups": Profile(
-        {"kill_in_sync": 5, "crash": 4, "cut": 2, "pause": 1, "client_cut": 2},
-        faults=(4, 10),
-        is_whole=True,
-        groups=1.0,
-    ),
-    "handoff": Profile(
-        {
-            "slow_disk": 6,
-            "hung_disk": 3,
-            "slow_link": 3,
-            "cut": 4,
-            "reset": 4,
-            "pause": 2,
-            "crash": 2,
-            "register_away": 3,
-            "unheard_set": 2,
-            "late_set": 1,
-        },
-        handoffs=12,
-    ),
-    "midway": Profile(
-        {"flap": 2, "reset": 2, "cut": 2, "crash": 2, "pause": 1, "register_away": 2, "unheard_set": 1, "slow_link": 2},
-        handoffs=8,
-        is_struck=True,
-    ),
-    "changes": Profile(
-        {"blackout": 3, "kill_in_sync": 3, "crash": 4, "flap": 1, "cut": 2, "pause": 1, "full_disk": 1, "slow_disk": 1},
-        faults=(1, 4),
-        changes=5,
-    ),
-    "steps": Profile(
-        {"crash": 3, "cut": 3, "reset": 3, "register_away": 2, "unheard_set": 2, "late_set": 1, "fsync": 2, "pause": 2},
-        faults=(0, 1),
-        handoffs=3,
-        triggers=3,
-        beside=("verdict",),
-    ),
-    "storm": Profile(
-        {"client_cut": 5, "crash": 8, "cut": 11, "pause": 1, "register_away": 1},
-        faults=(24, 36),
-        is_whole=True,
-        beside=("pause",),
-    ),
-    "short": Profile(
-        {"client_cut": 5, "crash": 8, "cut": 11, "reset": 1, "slow_link": 1},
-        faults=(24, 36),
-        is_whole=True,
-        beside=("verdict",),
-    ),
-    "letters": Profile(
-        FEATURE_FAULTS,
-        faults=(1, 8),
-        settings=FEATURE_SETTINGS,
-        clients=draw_letters,
-        beside=FEATURE_BESIDE,
-    ),
-    "requests": Profile(
-        FEATURE_FAULTS,
-        faults=(1, 8),
-        settings=FEATURE_SETTINGS,
-        clients=draw_requests,
-        beside=FEATURE_BESIDE,
-    ),
-    "weights": Profile(
-        FEATURE_FAULTS,
-        faults=(2, 9),
-        settings={"checkpoint_bytes": 3_000},
-        clients=draw_weights,
-        beside=FEATURE_BESIDE,
-    ),
-    "publications": Profile(
-        PIPELINE_FAULTS,
-        faults=(2, 9),
-        settings={"checkpoint_bytes": 3_000},
-        clients=draw_publications,
-        beside=FEATURE_BESIDE,
-    ),
-    "readers": Profile(
-        {kind: weight for kind, weight in PIPELINE_FAULTS.items() if kind != "lost_disk"},
-        faults=(1, 6),
-        settings=TRIMMED,
-        clients=draw_readers,
-        beside=FEATURE_BESIDE,
-    ),
-    "late_readers": Profile(
-        PIPELINE_FAULTS,
-        faults=(1, 6),
-        settings=TRIMMED | {"reader_bytes": 2_000},
-        clients=draw_readers,
-        beside=FEATURE_BESIDE,
-    ),
-    "rebuilt": Profile(
-        PIPELINE_FAULTS,
-        faults=(1, 6),
-        settings={"checkpoint_bytes": 3_000, "rebuilt": 1},
-        clients=draw_rebuilt,
-    ),
-    "lying": Profile(
-        {"lost_writes": 8, "reset": 2, "slow_disk": 1, "slow_link": 1, "client_cut": 1, "register_away": 1},
-        faults=(3, 7),
-        is_whole=True,
-        settings={"meet_ms": 3_000},
-        handoffs=3,
-        beside=("lost_writes",),
-    ),
-    "resync": Profile(
-        {
-            "resync": 8,
-            "half_filled": 4,
-            "crash": 3,
-            "lost_disk": 2,
-            "register_away": 3,
-            "register_down": 1,
-            "slow_link": 3,
-            "cut": 2,
-            "reset": 2,
-            "pause": 1,
-            "slow_disk": 1,
-        },
-        faults=(4, 10),
-        settings={"checkpoint_bytes": 3_000},
-        handoffs=1,
-        beside=("resync", "resync", "half_filled", "verdict"),
-    ),
-    "rot": Profile(
-        {"bit_rot": 6, "crash": 3, "kill_in_sync": 1, "cut": 2, "reset": 1, "client_cut": 1, "pause": 1},
-        faults=(4, 10),
-        is_whole=True,
-        settings={"checkpoint_bytes": 500, "ring_bytes": 3_000},
-        clients=draw_kept,
-        handoffs=2,
-        beside=("verdict", "bit_rot"),
-        groups=0.3,
-    ),
-}
+PROFILES: Mapping[str, Profile] = MappingProxyType(
+    {
+        "swarm": Profile({name: 1 for name, each in KINDS.items() if not each.is_apart}, groups=0.15),
+        "fence": Profile(
+            {"pause": 4, "cut": 7, "crash": 1, "verdict": 8, "register_away": 2, "slow_link": 2, "reset": 2},
+            faults=(10, 18),
+            is_whole=True,
+            beside=("verdict",),
+        ),
+        "restart": Profile({"crash": 6, "cut": 3, "register_away": 1, "late_set": 1, "fsync": 1}),
+        "register": Profile(
+            {
+                "verdict": 5,
+                "late_set": 3,
+                "unheard_set": 3,
+                "register_away": 3,
+                "register_down": 3,
+                "register_lost": 2,
+                "crash": 2,
+                "reset": 2,
+            }
+        ),
+        "classifier": Profile(
+            {"classifier": 5, "verdict": 3, "crash": 3, "cut": 6, "pause": 2, "register_away": 1, "late_set": 1},
+            faults=(5, 14),
+            settings={"judge": "classifier"},
+            beside=("classifier", "verdict"),
+        ),
+        "alone": Profile(
+            {"classifier": 5, "verdict": 2, "crash": 3, "cut": 3, "pause": 2, "reset": 2, "slow_disk": 1},
+            settings={"judge": "alone"},
+        ),
+        "disk": Profile(
+            {
+                "slow_disk": 2,
+                "hung_disk": 2,
+                "fsync": 3,
+                "full_disk": 2,
+                "lost_disk": 2,
+                "bit_flip": 2,
+                "old_image": 3,
+                "crash": 3,
+            }
+        ),
+        "image": Profile({"old_image": 8, "crash": 4, "cut": 1, "pause": 2}, faults=(8, 16), is_whole=True),
+        "flap": Profile(
+            {"flap": 5, "late_set": 2, "unheard_set": 2, "slow_link": 3, "register_away": 1, "kill_in_sync": 1},
+            faults=(6, 14),
+        ),
+        "newborn": Profile({"newborn": 6, "flap": 1, "slow_link": 1, "late_set": 1}, faults=(3, 7), is_whole=True),
+        "split": Profile({"split": 6, "crash": 1, "verdict": 1}, faults=(2, 5), is_whole=True),
+        "half_added": Profile({"half_added": 4, "crash": 1, "unheard_set": 1}, faults=(2, 5), is_whole=True),
+        "half_ceded": Profile({"half_ceded": 6, "crash": 1, "cut": 1}, faults=(2, 4), is_whole=True, handoffs=8),
+        "blackout": Profile({"blackout": 4, "kill_in_sync": 2, "crash": 1}, faults=(3, 6), is_whole=True),
+        "tail": Profile({"kill_in_sync": 6, "crash": 3, "flap": 1, "cut": 1}, faults=(6, 14), is_whole=True),
+        "groups": Profile(
+            {"kill_in_sync": 5, "crash": 4, "cut": 2, "pause": 1, "client_cut": 2},
+            faults=(4, 10),
+            is_whole=True,
+            groups=1.0,
+        ),
+        "handoff": Profile(
+            {
+                "slow_disk": 6,
+                "hung_disk": 3,
+                "slow_link": 3,
+                "cut": 4,
+                "reset": 4,
+                "pause": 2,
+                "crash": 2,
+                "register_away": 3,
+                "unheard_set": 2,
+                "late_set": 1,
+            },
+            handoffs=12,
+        ),
+        "midway": Profile(
+            {
+                "flap": 2,
+                "reset": 2,
+                "cut": 2,
+                "crash": 2,
+                "pause": 1,
+                "register_away": 2,
+                "unheard_set": 1,
+                "slow_link": 2,
+            },
+            handoffs=8,
+            is_struck=True,
+        ),
+        "changes": Profile(
+            {
+                "blackout": 3,
+                "kill_in_sync": 3,
+                "crash": 4,
+                "flap": 1,
+                "cut": 2,
+                "pause": 1,
+                "full_disk": 1,
+                "slow_disk": 1,
+            },
+            faults=(1, 4),
+            changes=5,
+        ),
+        "steps": Profile(
+            {
+                "crash": 3,
+                "cut": 3,
+                "reset": 3,
+                "register_away": 2,
+                "unheard_set": 2,
+                "late_set": 1,
+                "fsync": 2,
+                "pause": 2,
+            },
+            faults=(0, 1),
+            handoffs=3,
+            triggers=3,
+            beside=("verdict",),
+        ),
+        "storm": Profile(
+            {"client_cut": 5, "crash": 8, "cut": 11, "pause": 1, "register_away": 1},
+            faults=(24, 36),
+            is_whole=True,
+            beside=("pause",),
+        ),
+        "short": Profile(
+            {"client_cut": 5, "crash": 8, "cut": 11, "reset": 1, "slow_link": 1},
+            faults=(24, 36),
+            is_whole=True,
+            beside=("verdict",),
+        ),
+        "letters": Profile(
+            FEATURE_FAULTS,
+            faults=(1, 8),
+            settings=FEATURE_SETTINGS,
+            clients=draw_letters,
+            beside=FEATURE_BESIDE,
+        ),
+        "requests": Profile(
+            FEATURE_FAULTS,
+            faults=(1, 8),
+            settings=FEATURE_SETTINGS,
+            clients=draw_requests,
+            beside=FEATURE_BESIDE,
+        ),
+        "weights": Profile(
+            FEATURE_FAULTS,
+            faults=(2, 9),
+            settings={"checkpoint_bytes": 3_000},
+            clients=draw_weights,
+            beside=FEATURE_BESIDE,
+        ),
+        "publications": Profile(
+            PIPELINE_FAULTS,
+            faults=(2, 9),
+            settings={"checkpoint_bytes": 3_000},
+            clients=draw_publications,
+            beside=FEATURE_BESIDE,
+        ),
+        "readers": Profile(
+            {kind: weight for kind, weight in PIPELINE_FAULTS.items() if kind != "lost_disk"},
+            faults=(1, 6),
+            settings=TRIMMED,
+            clients=draw_readers,
+            beside=FEATURE_BESIDE,
+        ),
+        "late_readers": Profile(
+            PIPELINE_FAULTS,
+            faults=(1, 6),
+            settings={**TRIMMED, "reader_bytes": 2_000},
+            clients=draw_readers,
+            beside=FEATURE_BESIDE,
+        ),
+        "rebuilt": Profile(
+            PIPELINE_FAULTS,
+            faults=(1, 6),
+            settings={"checkpoint_bytes": 3_000, "rebuilt": 1},
+            clients=draw_rebuilt,
+        ),
+        "lying": Profile(
+            {"lost_writes": 8, "reset": 2, "slow_disk": 1, "slow_link": 1, "client_cut": 1, "register_away": 1},
+            faults=(3, 7),
+            is_whole=True,
+            settings={"meet_ms": 3_000},
+            handoffs=3,
+            beside=("lost_writes",),
+        ),
+        "resync": Profile(
+            {
+                "resync": 8,
+                "half_filled": 4,
+                "crash": 3,
+                "lost_disk": 2,
+                "register_away": 3,
+                "register_down": 1,
+                "slow_link": 3,
+                "cut": 2,
+                "reset": 2,
+                "pause": 1,
+                "slow_disk": 1,
+            },
+            faults=(4, 10),
+            settings={"checkpoint_bytes": 3_000},
+            handoffs=1,
+            beside=("resync", "resync", "half_filled", "verdict"),
+        ),
+        "rot": Profile(
+            {"bit_rot": 6, "crash": 3, "kill_in_sync": 1, "cut": 2, "reset": 1, "client_cut": 1, "pause": 1},
+            faults=(4, 10),
+            is_whole=True,
+            settings={"checkpoint_bytes": 500, "ring_bytes": 3_000},
+            clients=draw_kept,
+            handoffs=2,
+            beside=("verdict", "bit_rot"),
+            groups=0.3,
+        ),
+    }
+)
 
 
 def draw(profile: str, seed: int) -> Plan:

@@ -7,6 +7,8 @@ report counts it by its name, and a campaign is invalid in which it never struck
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from chaos.sim.faults.disks import (
@@ -58,41 +60,43 @@ class Entry(NamedTuple):
     """Profile "swarm" does not draw it: it needs what only a profile of its own has."""
 
 
-KINDS: dict[str, Entry] = {
-    "crash": Entry(Crash),
-    "pause": Entry(Pause),
-    "clock": Entry(Clock),
-    "verdict": Entry(WrongVerdict),
-    "classifier": Entry(Classifier),
-    "cut": Entry(Cut, DIRECTIONS),
-    "client_cut": Entry(ClientCut),
-    "reset": Entry(Reset, ENDS),
-    "slow_link": Entry(SlowLink, DIRECTIONS),
-    "register_away": Entry(RegisterAway, ("a", "b", "ab")),
-    "register_down": Entry(RegisterDown, ("register",)),
-    "late_set": Entry(LateSet),
-    "unheard_set": Entry(UnheardSet),
-    "register_lost": Entry(RegisterLost, ("register",)),
-    "slow_disk": Entry(SlowDisk),
-    "hung_disk": Entry(HungDisk),
-    "fsync": Entry(FailingSync),
-    "full_disk": Entry(FullDisk),
-    "lost_disk": Entry(LostDisk),
-    "bit_flip": Entry(BitFlip),
-    "bit_rot": Entry(BitRot, ("ab",), is_apart=True),
-    "old_image": Entry(OldImage),
-    "lost_writes": Entry(LostWrites, is_apart=True),
-    "flap": Entry(Flap),
-    "kill_in_sync": Entry(KillInSync),
-    "half_added": Entry(HalfAdded),
-    "half_ceded": Entry(HalfCeded, ("ab",)),
-    "blackout": Entry(Blackout),
-    "split": Entry(Split),
-    "newborn": Entry(Newborn),
-    "stop": Entry(Stop),
-    "resync": Entry(Resync, is_apart=True),
-    "half_filled": Entry(HalfFilled, is_apart=True),
-}
+KINDS: Mapping[str, Entry] = MappingProxyType(
+    {
+        "crash": Entry(Crash),
+        "pause": Entry(Pause),
+        "clock": Entry(Clock),
+        "verdict": Entry(WrongVerdict),
+        "classifier": Entry(Classifier),
+        "cut": Entry(Cut, DIRECTIONS),
+        "client_cut": Entry(ClientCut),
+        "reset": Entry(Reset, ENDS),
+        "slow_link": Entry(SlowLink, DIRECTIONS),
+        "register_away": Entry(RegisterAway, ("a", "b", "ab")),
+        "register_down": Entry(RegisterDown, ("register",)),
+        "late_set": Entry(LateSet),
+        "unheard_set": Entry(UnheardSet),
+        "register_lost": Entry(RegisterLost, ("register",)),
+        "slow_disk": Entry(SlowDisk),
+        "hung_disk": Entry(HungDisk),
+        "fsync": Entry(FailingSync),
+        "full_disk": Entry(FullDisk),
+        "lost_disk": Entry(LostDisk),
+        "bit_flip": Entry(BitFlip),
+        "bit_rot": Entry(BitRot, ("ab",), is_apart=True),
+        "old_image": Entry(OldImage),
+        "lost_writes": Entry(LostWrites, is_apart=True),
+        "flap": Entry(Flap),
+        "kill_in_sync": Entry(KillInSync),
+        "half_added": Entry(HalfAdded),
+        "half_ceded": Entry(HalfCeded, ("ab",)),
+        "blackout": Entry(Blackout),
+        "split": Entry(Split),
+        "newborn": Entry(Newborn),
+        "stop": Entry(Stop),
+        "resync": Entry(Resync, is_apart=True),
+        "half_filled": Entry(HalfFilled, is_apart=True),
+    }
+)
 ARMED = ("late_set", "unheard_set", "fsync", "half_ceded", "bit_rot")
 """Kinds that wait for what they strike, and are counted then; the register's route and the disk report by
 `on_struck`.

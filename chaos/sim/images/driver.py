@@ -15,9 +15,10 @@ import random
 import stat
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import lmdb
@@ -313,15 +314,17 @@ def short_events() -> Iterator[None]:
         replica.operations.events.FSYNC_S, replica.operations.events.KEEP = before
 
 
-SCENARIOS: dict[str, Callable[[Path, Voice, random.Random], Awaitable[None]]] = {
-    "store": store_scenario,
-    "member": member_scenario,
-    "replica": replica_scenario,
-    "witness": witness_scenario,
-    "journal": journal_scenario,
-    "events": events_scenario,
-    "lying": store_scenario,
-}
+SCENARIOS: Mapping[str, Callable[[Path, Voice, random.Random], Awaitable[None]]] = MappingProxyType(
+    {
+        "store": store_scenario,
+        "member": member_scenario,
+        "replica": replica_scenario,
+        "witness": witness_scenario,
+        "journal": journal_scenario,
+        "events": events_scenario,
+        "lying": store_scenario,
+    }
+)
 
 
 def one_inode(path: Path) -> int:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import closing, suppress
 from hashlib import blake2b
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from lmdb.verify import VerifyError, verify
@@ -50,15 +51,17 @@ RESUMED, SALVAGED = "an interrupted transfer is made good", "a salvage file is r
 TORN = "a torn line"
 NOTICED, PROVEN, UNNOTICED = "a loss is noticed as doubt", "a loss is proven", "a loss shows nowhere"
 REFUSED, UNDOUBTED = "what is left is refused", "nothing is lost, and nothing is in doubt"
-SOMETIMES = {
-    "store": (TAKEN, LEFT, IN_LOG, FOLDED),
-    "member": (TAKEN, LEFT, IN_LOG),
-    "replica": (TAKEN, LEFT, IN_LOG, VOTES, SILENT, RESUMED, SALVAGED),
-    "witness": (TAKEN, LEFT),
-    "journal": (TAKEN, LEFT, TORN),
-    "events": (TAKEN, LEFT),
-    "lying": (NOTICED, PROVEN, UNNOTICED, UNDOUBTED),
-}
+SOMETIMES = MappingProxyType(
+    {
+        "store": (TAKEN, LEFT, IN_LOG, FOLDED),
+        "member": (TAKEN, LEFT, IN_LOG),
+        "replica": (TAKEN, LEFT, IN_LOG, VOTES, SILENT, RESUMED, SALVAGED),
+        "witness": (TAKEN, LEFT),
+        "journal": (TAKEN, LEFT, TORN),
+        "events": (TAKEN, LEFT),
+        "lying": (NOTICED, PROVEN, UNNOTICED, UNDOUBTED),
+    }
+)
 """By scenario, what its images must have met at least once: a check that never met its case has checked nothing."""
 
 
@@ -421,11 +424,13 @@ class EventsJudge:
         return [] if number in again else [Finding(INVALID, "an event that is added after the crash cannot be read")]
 
 
-JUDGES: dict[str, Callable[[Story], Judge]] = {
-    "store": StoreJudge,
-    "member": MemberJudge,
-    "replica": ReplicaJudge,
-    "witness": WitnessJudge,
-    "journal": JournalJudge,
-    "events": EventsJudge,
-}
+JUDGES: Mapping[str, Callable[[Story], Judge]] = MappingProxyType(
+    {
+        "store": StoreJudge,
+        "member": MemberJudge,
+        "replica": ReplicaJudge,
+        "witness": WitnessJudge,
+        "journal": JournalJudge,
+        "events": EventsJudge,
+    }
+)

@@ -8,8 +8,10 @@ events) and from what arrives at members; nothing in a run hangs on them. To add
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from google.protobuf.message import DecodeError
@@ -51,46 +53,62 @@ class Got:
         return f"{self.role} < {self.message}"
 
 
-POINTS: dict[str, Event | Got] = {
-    "takeover": Event(
-        "ROLE", "^. is MASTER now: the peer is lost and", "a replica took over or a master went on alone"
-    ),
-    "peer back in time": Event(
-        "ROLE", "MASTER now: the peer is back", "the peer came back before anything was decided"
-    ),
-    "restart as master": Event("ROLE", "register names this member and it may", "a restarted master took a new epoch"),
-    "only copy": Event("ROLE", "only this member holds everything", "the other member missed what was acknowledged"),
-    "fenced by the register": Event("ROLE", "PROBE now: the register holds another", "a master learnt that it is none"),
-    "master stepped down": Event("ROLE", "PROBE now: the master has stepped down", "a replica saw its master leave"),
-    "claim in doubt": Event("ROLE", "PROBE now: claim of epoch .* was unknown", "nobody knew whether a claim was made"),
-    "claim refused": Event("AUTHORITY", "claim of .*: refused", "two claimed, one was late"),
-    "claim unanswered": Event("AUTHORITY", "claim of .*: unknown", "the answer to a claim was lost"),
-    "commit unanswered": Event("AUTHORITY", "commit of .*: unknown", "the answer to a commit was lost"),
-    "addition unanswered": Event("AUTHORITY", "addition of .*: unknown", "the answer to an addition was lost"),
-    "register away": Event("AUTHORITY", "the witness cannot be reached", "a member could not reach the register"),
-    "register back": Event("AUTHORITY", "the witness answers again", "and later it could"),
-    "delta transfer": Event("TRANSFER", "takes what follows", "a replica asked for what it had missed"),
-    "full transfer": Event("TRANSFER", "takes everything from", "a replica asked for everything"),
-    "tail cut": Event("TRANSFER", "go to salvage: the master", "a replica held records that the new master has not"),
-    "older copy": Event("LINK", "copy is an older one", "a member with an old image of its disk was found out"),
-    "port refused": Event("LINK", "counts as lost: its port refuses", "a process died and its machine said so"),
-    "silent peer": Event("LINK", "silent for longer than the lost time", "nothing was heard for too long"),
-    "connection replaced": Event(
-        "LINK", "the peer has opened a new connection", "the peer connected before the old end"
-    ),
-    "full disk": Event("FAULT", "the store is full", "a commit found no room"),
-    "failed sync": Event("FAULT", "this manager stops: A commit failed", "a failed fsync ended the process"),
-    "stood still": Event("FAULT", "this process stood still", "a member noticed that it had been stopped"),
-    "verdict to assume": Event("VERDICT", "ASSUME_MASTERSHIP .*: claim", "a classifier let a replica claim"),
-    "verdict to continue": Event("VERDICT", "CONTINUE_AS_MASTER .*: claim", "a classifier let a master go on"),
-    "verdict too late": Event("VERDICT", ": drop: the answer is about an earlier", "an answer came after its question"),
-    "held request ordered": Got("MASTER", "Data hold", "a client's batch came through the replica"),
-    "call at a replica": Got("REPLICA", "Produce open", "a client called the member that is not master"),
-    "late hello": Got("MASTER", "Data hello", "a member introduced itself to a master"),
-    "handoff offered": Got("REPLICA", "Data handoff_propose", "a master wanted to hand over"),
-    "handoff accepted": Got("MASTER", "Data handoff_ready", "its replica agreed"),
-    "handoff done": Got("REPLICA", "Data handoff_ack", "the role was ceded"),
-}
+POINTS: Mapping[str, Event | Got] = MappingProxyType(
+    {
+        "takeover": Event(
+            "ROLE", "^. is MASTER now: the peer is lost and", "a replica took over or a master went on alone"
+        ),
+        "peer back in time": Event(
+            "ROLE", "MASTER now: the peer is back", "the peer came back before anything was decided"
+        ),
+        "restart as master": Event(
+            "ROLE", "register names this member and it may", "a restarted master took a new epoch"
+        ),
+        "only copy": Event(
+            "ROLE", "only this member holds everything", "the other member missed what was acknowledged"
+        ),
+        "fenced by the register": Event(
+            "ROLE", "PROBE now: the register holds another", "a master learnt that it is none"
+        ),
+        "master stepped down": Event(
+            "ROLE", "PROBE now: the master has stepped down", "a replica saw its master leave"
+        ),
+        "claim in doubt": Event(
+            "ROLE", "PROBE now: claim of epoch .* was unknown", "nobody knew whether a claim was made"
+        ),
+        "claim refused": Event("AUTHORITY", "claim of .*: refused", "two claimed, one was late"),
+        "claim unanswered": Event("AUTHORITY", "claim of .*: unknown", "the answer to a claim was lost"),
+        "commit unanswered": Event("AUTHORITY", "commit of .*: unknown", "the answer to a commit was lost"),
+        "addition unanswered": Event("AUTHORITY", "addition of .*: unknown", "the answer to an addition was lost"),
+        "register away": Event("AUTHORITY", "the witness cannot be reached", "a member could not reach the register"),
+        "register back": Event("AUTHORITY", "the witness answers again", "and later it could"),
+        "delta transfer": Event("TRANSFER", "takes what follows", "a replica asked for what it had missed"),
+        "full transfer": Event("TRANSFER", "takes everything from", "a replica asked for everything"),
+        "tail cut": Event(
+            "TRANSFER", "go to salvage: the master", "a replica held records that the new master has not"
+        ),
+        "older copy": Event("LINK", "copy is an older one", "a member with an old image of its disk was found out"),
+        "port refused": Event("LINK", "counts as lost: its port refuses", "a process died and its machine said so"),
+        "silent peer": Event("LINK", "silent for longer than the lost time", "nothing was heard for too long"),
+        "connection replaced": Event(
+            "LINK", "the peer has opened a new connection", "the peer connected before the old end"
+        ),
+        "full disk": Event("FAULT", "the store is full", "a commit found no room"),
+        "failed sync": Event("FAULT", "this manager stops: A commit failed", "a failed fsync ended the process"),
+        "stood still": Event("FAULT", "this process stood still", "a member noticed that it had been stopped"),
+        "verdict to assume": Event("VERDICT", "ASSUME_MASTERSHIP .*: claim", "a classifier let a replica claim"),
+        "verdict to continue": Event("VERDICT", "CONTINUE_AS_MASTER .*: claim", "a classifier let a master go on"),
+        "verdict too late": Event(
+            "VERDICT", ": drop: the answer is about an earlier", "an answer came after its question"
+        ),
+        "held request ordered": Got("MASTER", "Data hold", "a client's batch came through the replica"),
+        "call at a replica": Got("REPLICA", "Produce open", "a client called the member that is not master"),
+        "late hello": Got("MASTER", "Data hello", "a member introduced itself to a master"),
+        "handoff offered": Got("REPLICA", "Data handoff_propose", "a master wanted to hand over"),
+        "handoff accepted": Got("MASTER", "Data handoff_ready", "its replica agreed"),
+        "handoff done": Got("REPLICA", "Data handoff_ack", "the role was ceded"),
+    }
+)
 MEANINGS = {name: point.text for name, point in POINTS.items()} | NAMED
 
 _EVENTS: dict[str, list[tuple[str, re.Pattern[str]]]] = {}

@@ -7,6 +7,7 @@ handoff, (step, found) of a claim, and the row of the promotion table.
 from __future__ import annotations
 
 import contextlib
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from failover import handoff, promotion
@@ -26,77 +27,85 @@ if TYPE_CHECKING:
 
 ABORTED = (HandoffEvent.NACK, HandoffEvent.LINK_LOST, HandoffEvent.DEADLINE, HandoffEvent.ROLE_LOST, HandoffEvent.ABORT)
 
-NAMED = {
-    "handoff taken back after both had agreed": "the drain was broken off; nothing was ceded",
-    "handoff in doubt": "the ceded epoch was durable, and nobody knew whether it was taken",
-    "a promise lost in a crash": "a member that was giving its role away died before its disk had that",
-    "handed over because of damage": "what was damaged at a master was delivered by the other member",
-    "handoff crossed another": "a replica asked while its master offered",
-    "solo epoch": "a master served alone",
-    "unrecorded epoch": "a master served in an epoch that the register did not know yet",
-    "full transfer interrupted": "a transfer of everything ended before its end",
-    "delta transfer interrupted": "a transfer of what was missed ended before its end",
-    "held request released at takeover": "a replica that held a client's batch became master, and ordered it",
-    "parked call answered after a takeover": "a call that waited for a master found one where it waited",
-    "repetition answered at the master": "a batch or call was executed before, and got its first answer",
-    "repetition answered at the replica": "the same, at the member that is not master",
-    "sequence gap": "a batch did not follow what its producer had sent before",
-    "lease ended": "messages came back because their lease was over",
-    "a full transfer by an operator's order": "nobody had waited for it: its member was left out before",
-    "sending went on during a full transfer": "the replica's copy was not there, and something was committed",
-    "a full transfer outlived an epoch": "its master had gone on alone in the middle of it",
-    "volatile loss": "volatile messages were lost with the members that held them",
-    "volatile messages made persistent": "a change of a queue's persistence was answered, and messages were in it",
-    "messages saved on by the next master": "a member began to serve in the middle of such a change",
-    "records kept in salvage": "a member gave up records, and copied them first",
-    "sending refused for want of room": "a full disk refused an enqueue",
-    "too few copies: refused": "a producer that asks for two copies was refused, with nothing stored",
-    "stored, but on fewer copies than asked for": "the same, after it was stored",
-    "a request repeated after its answer, at either member": "an enqueue of a unary client",
-    "a Dequeue repeated after its answer, at either member": "a lease of a unary client",
-    "acknowledged after the lease had ended, and accepted": "nobody else had the message",
-    "settling refused: the lease was lost": "somebody else had it",
-    "a rejected message among the dead letters": "it was moved, whatever struck meanwhile",
-    "acknowledged twice": "the second one was confirmed too",
-    "acknowledged, then rejected": "the second one was refused",
-    "a queue deleted, and made again": "a name was used again",
-    "a group went on after a takeover": "two masters gave out messages of one group",
-    "a second message of one dedup id": "it was answered with the first one's index",
-    "messages moved by an administrator": "to another queue, or from the dead letters back",
-    "a request answered": "and its sender heard it",
-    "a request that nobody answered in time": "its queue gave it up",
-    "an answer refused: there is one": "somebody answered the same request a second time",
-    "a copy of an answer": "for the queue that its request had named",
-    "a delayed message delivered after a takeover": "by another master than the one that had ordered it",
-    "a message that was delivered too often": "it died, and was moved",
-    "a dead letter moved back": "to the queue that it came from",
-    "a request answered after a takeover": "by another master than the one that had ordered it",
-    "an oldest message dropped": "to make room for others",
-    "a stale publisher of weights refused": "another one had been faster",
-    "weights read after a takeover": "from another master than the one that had ordered them",
-    "a batch published again, and answered so": "by a writer that had died, and staged it anew",
-    "a batch carried on by the next master": "its first parts, or its decision, were another one's",
-    "a stage dropped because its time was over": "nobody had published it",
-    "a numbered batch read again": "and it was the same rows",
-    "a numbered batch read again at the next master": "and it was the same rows",
-    "a numbered batch that was gone": "its lease had ended",
-    "a reader read on after a takeover": "of the journal, under its name",
-    "a reader that lost its place was refused": "it was too far behind",
-    "a client of the pair before was refused": "it went on from its place, in a pair that was emptied and formed anew",
-}
+NAMED = MappingProxyType(
+    {
+        "handoff taken back after both had agreed": "the drain was broken off; nothing was ceded",
+        "handoff in doubt": "the ceded epoch was durable, and nobody knew whether it was taken",
+        "a promise lost in a crash": "a member that was giving its role away died before its disk had that",
+        "handed over because of damage": "what was damaged at a master was delivered by the other member",
+        "handoff crossed another": "a replica asked while its master offered",
+        "solo epoch": "a master served alone",
+        "unrecorded epoch": "a master served in an epoch that the register did not know yet",
+        "full transfer interrupted": "a transfer of everything ended before its end",
+        "delta transfer interrupted": "a transfer of what was missed ended before its end",
+        "held request released at takeover": "a replica that held a client's batch became master, and ordered it",
+        "parked call answered after a takeover": "a call that waited for a master found one where it waited",
+        "repetition answered at the master": "a batch or call was executed before, and got its first answer",
+        "repetition answered at the replica": "the same, at the member that is not master",
+        "sequence gap": "a batch did not follow what its producer had sent before",
+        "lease ended": "messages came back because their lease was over",
+        "a full transfer by an operator's order": "nobody had waited for it: its member was left out before",
+        "sending went on during a full transfer": "the replica's copy was not there, and something was committed",
+        "a full transfer outlived an epoch": "its master had gone on alone in the middle of it",
+        "volatile loss": "volatile messages were lost with the members that held them",
+        "volatile messages made persistent": "a change of a queue's persistence was answered, and messages were in it",
+        "messages saved on by the next master": "a member began to serve in the middle of such a change",
+        "records kept in salvage": "a member gave up records, and copied them first",
+        "sending refused for want of room": "a full disk refused an enqueue",
+        "too few copies: refused": "a producer that asks for two copies was refused, with nothing stored",
+        "stored, but on fewer copies than asked for": "the same, after it was stored",
+        "a request repeated after its answer, at either member": "an enqueue of a unary client",
+        "a Dequeue repeated after its answer, at either member": "a lease of a unary client",
+        "acknowledged after the lease had ended, and accepted": "nobody else had the message",
+        "settling refused: the lease was lost": "somebody else had it",
+        "a rejected message among the dead letters": "it was moved, whatever struck meanwhile",
+        "acknowledged twice": "the second one was confirmed too",
+        "acknowledged, then rejected": "the second one was refused",
+        "a queue deleted, and made again": "a name was used again",
+        "a group went on after a takeover": "two masters gave out messages of one group",
+        "a second message of one dedup id": "it was answered with the first one's index",
+        "messages moved by an administrator": "to another queue, or from the dead letters back",
+        "a request answered": "and its sender heard it",
+        "a request that nobody answered in time": "its queue gave it up",
+        "an answer refused: there is one": "somebody answered the same request a second time",
+        "a copy of an answer": "for the queue that its request had named",
+        "a delayed message delivered after a takeover": "by another master than the one that had ordered it",
+        "a message that was delivered too often": "it died, and was moved",
+        "a dead letter moved back": "to the queue that it came from",
+        "a request answered after a takeover": "by another master than the one that had ordered it",
+        "an oldest message dropped": "to make room for others",
+        "a stale publisher of weights refused": "another one had been faster",
+        "weights read after a takeover": "from another master than the one that had ordered them",
+        "a batch published again, and answered so": "by a writer that had died, and staged it anew",
+        "a batch carried on by the next master": "its first parts, or its decision, were another one's",
+        "a stage dropped because its time was over": "nobody had published it",
+        "a numbered batch read again": "and it was the same rows",
+        "a numbered batch read again at the next master": "and it was the same rows",
+        "a numbered batch that was gone": "its lease had ended",
+        "a reader read on after a takeover": "of the journal, under its name",
+        "a reader that lost its place was refused": "it was too far behind",
+        "a client of the pair before was refused": (
+            "it went on from its place, in a pair that was emptied and formed anew"
+        ),
+    }
+)
 """Points that every campaign must meet, beside those of `chaos.sim.judges.coverage`; clients report some
 themselves."""
-RARE = {
-    "claim replaced": "a claim was not there any more when its member wanted to commit it",
-    "claim given up for a master": "the peer turned out to be master before a claim was done",
-    "a move carried on by the next master": "its first records were another one's",
-    "a dead letter moved by the next master": "its message had died under the one before",
-    "slow peer left behind": "a master went on without a peer that was there and made no progress",
-}
+RARE = MappingProxyType(
+    {
+        "claim replaced": "a claim was not there any more when its member wanted to commit it",
+        "claim given up for a master": "the peer turned out to be master before a claim was done",
+        "a move carried on by the next master": "its first records were another one's",
+        "a dead letter moved by the next master": "its message had died under the one before",
+        "slow peer left behind": "a master went on without a peer that was there and made no progress",
+    }
+)
 """Points that three thousand seeds need not meet: counted, and asked for once a profile brings them about."""
 
 
-PROMOTIONS = {id(row): f"promotion {number}: {row.why.name}" for number, row in enumerate(promotion.TABLE)}
+PROMOTIONS = MappingProxyType(
+    {id(row): f"promotion {number}: {row.why.name}" for number, row in enumerate(promotion.TABLE)}
+)
 """By what a row is, not by what it says: comparing rows costs more than finding the one that fits."""
 
 

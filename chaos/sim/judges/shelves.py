@@ -4,8 +4,9 @@ nothing."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tandemq.v1 import queue_admin_service_pb2 as admin
@@ -14,15 +15,17 @@ from tandemq.v1 import queue_service_pb2 as service
 if TYPE_CHECKING:
     from chaos.sim.judges.invariants import Name
 
-FINALS: dict[int, str] = {
-    service.FINAL_STATE_CONSUMED: "acked",
-    service.FINAL_STATE_REPLIED: "replied",
-    service.FINAL_STATE_EXPIRED: "expired",
-    service.FINAL_STATE_DEAD_LETTERED: "dead_lettered",
-    service.FINAL_STATE_PURGED: "purged",
-    service.FINAL_STATE_REPLY_TIMEOUT: "reply_timeouts",
-    service.FINAL_STATE_DROPPED: "dropped",
-}
+FINALS: Mapping[int, str] = MappingProxyType(
+    {
+        service.FINAL_STATE_CONSUMED: "acked",
+        service.FINAL_STATE_REPLIED: "replied",
+        service.FINAL_STATE_EXPIRED: "expired",
+        service.FINAL_STATE_DEAD_LETTERED: "dead_lettered",
+        service.FINAL_STATE_PURGED: "purged",
+        service.FINAL_STATE_REPLY_TIMEOUT: "reply_timeouts",
+        service.FINAL_STATE_DROPPED: "dropped",
+    }
+)
 """How messages leave, and what a queue's totals call it."""
 PRIORITY = 4
 """Of a message that names none."""

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from chaos.sim.judges import logs
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from replica.machine.state.limits import Limits
     from tandemq.v1.common_pb2 import IndexRange
 
-NOTHING: Mapping[str, Collection[int]] = {}
+NOTHING: Mapping[str, Collection[int]] = MappingProxyType({})
 SETTLING = (queue_service_pb2.OUTCOME_ACK, queue_service_pb2.OUTCOME_REJECT)
 
 

@@ -4,6 +4,9 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from chaos.sim.model.member import RuleBroken
 from chaos.sim.model.pair import Pair
 from chaos.sim.model.state import BUDGET, REGISTER, Budget, Label, State
@@ -13,19 +16,21 @@ Step = tuple[str, int]
 
 FORMATION = ("starts", "connects", "arrives", "is durable", "is rebuilt", "is stored", "lands", "is answered")
 """The first of these that may come comes, until nothing does."""
-SCRIPTS: dict[str, tuple[Step, ...]] = {
-    "pair": (),
-    # B has crashed, and A serves epoch 2 alone.
-    "alone": (
-        *(("crashes", 1), ("notices", 0), ("is lost", 0), ("lands*", 0), ("is answered", 0), ("is durable", 0)),
-        *(("lands*", 0), ("is answered", 0), ("is durable*", 0)),
-    ),
-    # A has crashed, and B has two operations on disk that A had sent and not written.
-    "tail": (
-        *(("orders", 0), ("orders", 0), ("arrives", 1), ("arrives*", 1), ("is durable", 1), ("is durable*", 1)),
-        ("crashes", 0),
-    ),
-}
+SCRIPTS: Mapping[str, tuple[Step, ...]] = MappingProxyType(
+    {
+        "pair": (),
+        # B has crashed, and A serves epoch 2 alone.
+        "alone": (
+            *(("crashes", 1), ("notices", 0), ("is lost", 0), ("lands*", 0), ("is answered", 0), ("is durable", 0)),
+            *(("lands*", 0), ("is answered", 0), ("is durable*", 0)),
+        ),
+        # A has crashed, and B has two operations on disk that A had sent and not written.
+        "tail": (
+            *(("orders", 0), ("orders", 0), ("arrives", 1), ("arrives*", 1), ("is durable", 1), ("is durable*", 1)),
+            ("crashes", 0),
+        ),
+    }
+)
 
 
 def first_state(pair: Pair) -> State:

@@ -7,7 +7,9 @@ A value leaves out what no decision rests on, and says of each moment only wheth
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from operator import attrgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from chaos.sim.model.core import LONG_MS, NOW_MS, NoQueues
@@ -29,100 +31,108 @@ if TYPE_CHECKING:
 # Plain attributes go in as they are. Each attribute that is not named here, or handled one by one below, is listed in
 # LEFT_OUT with the reason; a test compares both with what the product's objects really have.
 
-PLAIN: dict[str, tuple[str, ...]] = {
-    "shared": ("role", "serving", "link", "draining", "master", "wants_full"),
-    "progress": ("durable_index", "commit_index", "checkpoint_index"),
-    "view": ("register", "reading", "readable"),
-    "peer": ("connected", "hello_is_new", "sync_when_read"),
-    "commit": ("required", "publishing", "recording"),
-    "role": ("unrecorded", "was_master", "forced"),
-    "source": ("phase", "sync_id", "peer_is_good", "filling", "held"),
-    "source_busy": ("cursor", "target", "peer_durable", "compared", "commit_sent", "whole_up_to"),
-    "target": ("sync_id", "active", "full", "opened"),
-    "target_busy": ("base_index", "fetching", "ending"),
-    "verdicts": ("role_at_loss", "met", "kind", "paused"),
-    "handoff": ("_state", "_count"),
-}
-BY_HAND: dict[str, tuple[str, ...]] = {
-    "shared": ("state", "log", "machine", "progress"),
-    "progress": ("pending", "generation"),
-    "outbox": ("state",),
-    "mastership": (*("view", "peer", "commit", "role", "claims", "verdicts"),),
-    "view": ("young_since_ms",),
-    "peer": ("hello", "lost_at_ms", "refused"),
-    "commit": ("alone_up_to", "epoch_first"),
-    "role": ("claim",),
-    "claims": ("not_before_ms",),
-    "source": (),
-    "target": ("_history", "named_in"),
-    "verdicts": ("generation", "asked", "answer"),
-    "handoff": ("open",),
-    "log": (*("base_index", "base_digest", "base_epoch", "last_index", "last_epoch", "digest", "history", "ring"),),
-}
-LEFT_OUT: dict[str, dict[str, str]] = {
-    "shared": {
-        "domain name member peer limits": "the same all the time",
-        "incarnation": "of the member, not of its core",
-        "suspect": "the shell sets it; only answers to new calls rest on it",
-        "last_change": "words for people",
-        "hello_register": "without a register service only",
-        "outbox": "empty between steps",
-        "damaged doubts": "no disk is damaged here",
-        "instance": "of the directory; only the id of a history is made of it",
-        "volatile": "nothing is volatile here",
-    },
-    "progress": {
-        "_log": "part of the core",
-        "trimming": "nothing is trimmed here",
-        "ordered_from sent_up_to": "what a salvage file says of a cut",
-    },
-    "outbox": {"_domain": "the same all the time", "effects add": "empty between steps"},
-    "mastership": {
-        "shared source target following copy_orders": "parts of the core, and what has no fields of its own",
-        "now_ms started_ms": "moments",
-        "meet_ms": "a setting; nobody waits for a peer here, which leaves more orders of steps",
-        "recall": "nothing is volatile here",
-        "leaving": "a slow peer is not in the model, and no operator orders a transfer",
-    },
-    "view": {"shared": "part of the core", "read_at_ms": "a moment"},
-    "peer": {
-        "shared source": "parts of the core",
-        "rejoin_at_ms": "a slow peer is not in the model",
-        "checked": "what is looked at is whole at once here",
-    },
-    "commit": {"shared source view calls": "parts of the core", "waiting": "a slow peer is not in the model"},
-    "role": {"shared source target peer commit calls": "parts of the core"},
-    "claims": {
-        "shared view peer commit role source target log bias_ms": "parts of the core",
-        "failures": "how long to wait",
-        "_spent": "epochs are far from the last one here",
-        "may_claim": "the directory is no old copy here",
-    },
-    "source": {
-        "shared aside": "parts of the core",
-        "hello is_wish": "no operator orders a transfer here",
-        "_reads": "what is read from the disk is there at once here",
-        "sent in_flight in_flight_bytes held_open peer_floor": "window and bodies, which the model does not have",
-        "peer_has_copy": "decides whether live records are looked at before a transfer; there are none",
-    },
-    "target": {
-        "shared _parts": "parts of the core",
-        "received fills": "counts for people",
-        "_bodies": "nothing is volatile here",
-    },
-    "verdicts": {
-        "shared view peer policy": "parts of the core",
-        "peer_index peer_said reported answered_ms": "for the question and the journal",
-        "flapping": "counts changes without an authority only",
-    },
-    "handoff": {
-        "shared orders mastership target resume hold_ms cooldown_ms bars": "parts of the core, settings",
-        "ended_at_ms _since_ms": "moments",
-    },
-    "log": {"domain _reader": "parts of the core", "ring_bytes appended_bytes stored_index": "counts"},
-}
+PLAIN: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "shared": ("role", "serving", "link", "draining", "master", "wants_full"),
+        "progress": ("durable_index", "commit_index", "checkpoint_index"),
+        "view": ("register", "reading", "readable"),
+        "peer": ("connected", "hello_is_new", "sync_when_read"),
+        "commit": ("required", "publishing", "recording"),
+        "role": ("unrecorded", "was_master", "forced"),
+        "source": ("phase", "sync_id", "peer_is_good", "filling", "held"),
+        "source_busy": ("cursor", "target", "peer_durable", "compared", "commit_sent", "whole_up_to"),
+        "target": ("sync_id", "active", "full", "opened"),
+        "target_busy": ("base_index", "fetching", "ending"),
+        "verdicts": ("role_at_loss", "met", "kind", "paused"),
+        "handoff": ("_state", "_count"),
+    }
+)
+BY_HAND: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "shared": ("state", "log", "machine", "progress"),
+        "progress": ("pending", "generation"),
+        "outbox": ("state",),
+        "mastership": (*("view", "peer", "commit", "role", "claims", "verdicts"),),
+        "view": ("young_since_ms",),
+        "peer": ("hello", "lost_at_ms", "refused"),
+        "commit": ("alone_up_to", "epoch_first"),
+        "role": ("claim",),
+        "claims": ("not_before_ms",),
+        "source": (),
+        "target": ("_history", "named_in"),
+        "verdicts": ("generation", "asked", "answer"),
+        "handoff": ("open",),
+        "log": (*("base_index", "base_digest", "base_epoch", "last_index", "last_epoch", "digest", "history", "ring"),),
+    }
+)
+LEFT_OUT: Mapping[str, dict[str, str]] = MappingProxyType(
+    {
+        "shared": {
+            "domain name member peer limits": "the same all the time",
+            "incarnation": "of the member, not of its core",
+            "suspect": "the shell sets it; only answers to new calls rest on it",
+            "last_change": "words for people",
+            "hello_register": "without a register service only",
+            "outbox": "empty between steps",
+            "damaged doubts": "no disk is damaged here",
+            "instance": "of the directory; only the id of a history is made of it",
+            "volatile": "nothing is volatile here",
+        },
+        "progress": {
+            "_log": "part of the core",
+            "trimming": "nothing is trimmed here",
+            "ordered_from sent_up_to": "what a salvage file says of a cut",
+        },
+        "outbox": {"_domain": "the same all the time", "effects add": "empty between steps"},
+        "mastership": {
+            "shared source target following copy_orders": "parts of the core, and what has no fields of its own",
+            "now_ms started_ms": "moments",
+            "meet_ms": "a setting; nobody waits for a peer here, which leaves more orders of steps",
+            "recall": "nothing is volatile here",
+            "leaving": "a slow peer is not in the model, and no operator orders a transfer",
+        },
+        "view": {"shared": "part of the core", "read_at_ms": "a moment"},
+        "peer": {
+            "shared source": "parts of the core",
+            "rejoin_at_ms": "a slow peer is not in the model",
+            "checked": "what is looked at is whole at once here",
+        },
+        "commit": {"shared source view calls": "parts of the core", "waiting": "a slow peer is not in the model"},
+        "role": {"shared source target peer commit calls": "parts of the core"},
+        "claims": {
+            "shared view peer commit role source target log bias_ms": "parts of the core",
+            "failures": "how long to wait",
+            "_spent": "epochs are far from the last one here",
+            "may_claim": "the directory is no old copy here",
+        },
+        "source": {
+            "shared aside": "parts of the core",
+            "hello is_wish": "no operator orders a transfer here",
+            "_reads": "what is read from the disk is there at once here",
+            "sent in_flight in_flight_bytes held_open peer_floor": "window and bodies, which the model does not have",
+            "peer_has_copy": "decides whether live records are looked at before a transfer; there are none",
+        },
+        "target": {
+            "shared _parts": "parts of the core",
+            "received fills": "counts for people",
+            "_bodies": "nothing is volatile here",
+        },
+        "verdicts": {
+            "shared view peer policy": "parts of the core",
+            "peer_index peer_said reported answered_ms": "for the question and the journal",
+            "flapping": "counts changes without an authority only",
+        },
+        "handoff": {
+            "shared orders mastership target resume hold_ms cooldown_ms bars": "parts of the core, settings",
+            "ended_at_ms _since_ms": "moments",
+        },
+        "log": {"domain _reader": "parts of the core", "ring_bytes appended_bytes stored_index": "counts"},
+    }
+)
 
-_GET: dict[str, Callable[[Any], tuple[Any, ...]]] = {name: attrgetter(*names) for name, names in PLAIN.items()}
+_GET: Mapping[str, Callable[[Any], tuple[Any, ...]]] = MappingProxyType(
+    {name: attrgetter(*names) for name, names in PLAIN.items()}
+)
 _ATTEMPT = ("id", "reason", "dry_run", "hold_ms", "automatic", "last_index", "epoch", "final_index", "final_digest")
 _PARTS = ("view", "peer", "commit", "role")
 _IDLE = (0,) * len(PLAIN["source_busy"])

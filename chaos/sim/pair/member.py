@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from storage.store import WriteBatch
 
-ENDPOINTS = {"a": "a:7600", "b": "b:7600"}
+ENDPOINTS = MappingProxyType({"a": "a:7600", "b": "b:7600"})
 RESTART_S = 0.5
 """Between the end of a process that ended by itself and the next one."""
 WORK_S = 0.0002

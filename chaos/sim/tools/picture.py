@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from types import MappingProxyType
 from xml.sax.saxutils import escape
 
 from chaos.sim.pair.plan import Outcome
@@ -28,18 +29,20 @@ FONT_SIZE = 10
 SILENCE_MS, SILENCE_HEIGHT = 250, 24
 HEADS_EVERY = 900  # the names are written again, so that they are in sight on any page
 
-ROLE_COLOURS = {
-    "MASTER": "#2e7d32",
-    "REPLICA": "#1565c0",
-    "MASTER_SUSPENDED": "#ef6c00",
-    "MAINTENANCE": "#6d4c41",
-    "DIVERGED": "#8e24aa",
-    "FAILED": "#ad1457",
-    "DOWN": "#ffffff",
-}
+ROLE_COLOURS = MappingProxyType(
+    {
+        "MASTER": "#2e7d32",
+        "REPLICA": "#1565c0",
+        "MASTER_SUSPENDED": "#ef6c00",
+        "MAINTENANCE": "#6d4c41",
+        "DIVERGED": "#8e24aa",
+        "FAILED": "#ad1457",
+        "DOWN": "#ffffff",
+    }
+)
 OTHER_ROLE = "#78909c"
 RED, GREEN, GREY, INK = "#c62828", "#2e7d32", "#757575", "#263238"
-ARROW_COLOURS = {"sent": "#455a64", "call": "#00695c", "answer": "#00695c"}
+ARROW_COLOURS = MappingProxyType({"sent": "#455a64", "call": "#00695c", "answer": "#00695c"})
 
 STYLE = f"""
 text {{ font: {FONT_SIZE}px "DejaVu Sans Mono", Menlo, Consolas, monospace; fill: {INK}; }}

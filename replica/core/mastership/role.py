@@ -7,7 +7,9 @@ is part of it: it ends with the next role, whichever that is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from failover.marks import Link, Role
@@ -26,17 +28,21 @@ if TYPE_CHECKING:
     from replica.core.state.write_tokens import WriteToken
 
 R = Role
-MOVES: dict[Role, frozenset[Role]] = {
-    R.INIT: frozenset({R.PROBE, R.MASTER, R.DIVERGED}),  # MASTER: of a manager without a peer
-    R.PROBE: frozenset({R.REPLICA, R.MASTER, R.DIVERGED, R.MAINTENANCE, R.FAILED}),
-    R.REPLICA: frozenset({R.PROBE, R.MASTER, R.FAILED}),  # MASTER: by an operator's word, while the master cedes
-    R.MASTER: frozenset({R.PROBE, R.MASTER_SUSPENDED, R.CEDING, R.FAILED}),
-    R.MASTER_SUSPENDED: frozenset({R.PROBE, R.REPLICA, R.MASTER, R.CEDING, R.FAILED}),  # REPLICA: its claim is given up
-    R.CEDING: frozenset({R.PROBE, R.REPLICA, R.MASTER, R.FAILED}),
-    R.DIVERGED: frozenset({R.PROBE, R.MASTER, R.FAILED}),  # only an operator's word leads out
-    R.MAINTENANCE: frozenset({R.PROBE, R.MASTER, R.FAILED}),
-    R.FAILED: frozenset({R.PROBE, R.REPLICA}),  # the process ends, but events that were under way still arrive
-}
+MOVES: Mapping[Role, frozenset[Role]] = MappingProxyType(
+    {
+        R.INIT: frozenset({R.PROBE, R.MASTER, R.DIVERGED}),  # MASTER: of a manager without a peer
+        R.PROBE: frozenset({R.REPLICA, R.MASTER, R.DIVERGED, R.MAINTENANCE, R.FAILED}),
+        R.REPLICA: frozenset({R.PROBE, R.MASTER, R.FAILED}),  # MASTER: by an operator's word, while the master cedes
+        R.MASTER: frozenset({R.PROBE, R.MASTER_SUSPENDED, R.CEDING, R.FAILED}),
+        R.MASTER_SUSPENDED: frozenset(
+            {R.PROBE, R.REPLICA, R.MASTER, R.CEDING, R.FAILED}
+        ),  # REPLICA: its claim is given up
+        R.CEDING: frozenset({R.PROBE, R.REPLICA, R.MASTER, R.FAILED}),
+        R.DIVERGED: frozenset({R.PROBE, R.MASTER, R.FAILED}),  # only an operator's word leads out
+        R.MAINTENANCE: frozenset({R.PROBE, R.MASTER, R.FAILED}),
+        R.FAILED: frozenset({R.PROBE, R.REPLICA}),  # the process ends, but events that were under way still arrive
+    }
+)
 """Where each role may lead. MASTER leads to REPLICA over PROBE or CEDING only: what it served has ended before."""
 
 

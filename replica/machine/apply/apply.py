@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from types import MappingProxyType
 
 from replica.machine.apply.completion import apply_reply, begin_messages, take_owed
 from replica.machine.apply.lives import apply_alias, apply_defaults
@@ -31,7 +32,7 @@ from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_CONSUMED, FINAL_STATE_DROPPED, FINAL_STATE_REJECTED
 
-_FINAL = {ACK: FINAL_STATE_CONSUMED, REJECT: FINAL_STATE_REJECTED}
+_FINAL = MappingProxyType({ACK: FINAL_STATE_CONSUMED, REJECT: FINAL_STATE_REJECTED})
 
 
 def apply(state: State, log_index: int, epoch: int, header: record_pb2.RecordHeader) -> Applied:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from types import MappingProxyType
 
 from google.protobuf import duration_pb2, timestamp_pb2
 
@@ -65,7 +66,7 @@ _TIMES = (
     *("lease_duration", "default_ttl", "empty_idle_expiry", "retry_delay_min", "retry_delay_max"),
     *("reply_timeout", "completion_retention", "dedup_window"),
 )
-_ENABLING = {"enqueue_enabled_at": "enqueue_enabled", "dequeue_enabled_at": "dequeue_enabled"}
+_ENABLING = MappingProxyType({"enqueue_enabled_at": "enqueue_enabled", "dequeue_enabled_at": "dequeue_enabled"})
 _READ_ONLY = set(_PLACE) | {field.name for field in admin_pb2.QueueInfo.DESCRIPTOR.fields} - {"config"}
 
 

@@ -7,6 +7,7 @@ members, and never given again, as no queue's number is.
 from __future__ import annotations
 
 import struct
+from types import MappingProxyType
 from typing import NamedTuple
 
 from replica.machine.state.completions import CONSUMED, REPLIED
@@ -30,7 +31,7 @@ class MessageProgress(NamedTuple):
 
 
 _STORED = common_pb2.COMPLETION_STORED
-_LEVELS = {CONSUMED: common_pb2.COMPLETION_RECEIVED, REPLIED: common_pb2.COMPLETION_REPLIED}
+_LEVELS = MappingProxyType({CONSUMED: common_pb2.COMPLETION_RECEIVED, REPLIED: common_pb2.COMPLETION_REPLIED})
 
 
 def handle_prefix(domain: int, queue_id: int) -> bytes:

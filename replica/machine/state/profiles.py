@@ -22,7 +22,7 @@ CLASSIC = MappingProxyType(
         "empty_idle_ms": 24 * 3_600_000,
     }
 )
-_PROFILES = {"safe": MappingProxyType({}), "classic": CLASSIC}
+_PROFILES = MappingProxyType({"safe": MappingProxyType({}), "classic": CLASSIC})
 
 
 def limits_of(profile: str, **others: Any) -> Limits:

@@ -5,6 +5,7 @@ nothing about it.
 from __future__ import annotations
 
 import asyncio
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import grpc
@@ -29,21 +30,23 @@ WAIT_MS = 30_000
 """For a caller without a deadline."""
 SETTLE_S = 2.0
 """After the mastership has moved: how long the answer waits for both copies, for the sake of the next handoff."""
-_ADVICE = {
-    "BUSY": "another handoff is under way, or this member is being stopped; ask again when that is over",
-    "LAG": "the replica is too far behind; ask again when it has caught up",
-    "PINNED": "automatic changes of role are paused; resume them first",
-    "MAINTENANCE": "a member is in maintenance; end that first",
-    "COOLDOWN": "the last handoff was a moment ago; ask again in a second, or ask at the master",
-    "NOT_IN_SYNC": "the copies are not in step; wait for the state transfer",
-    "NO_EPOCH": "no epoch is left (docs/OPERATIONS.md, The last epoch); move the queues to a new pair",
-    "DISK": "the replica's store is full; consume, or give it room",
-    "NOT_CONNECTED": "the members are not connected; look at the link",
-    "NOT_MASTER": "the member that was asked is not master; ask the other one",
-    "COLLISION": "the master had begun a handoff of its own, which goes on; look at the status",
-    "TIMEOUT": "it took too long and was taken back; ask again, with a longer hold if the drain was the reason",
-    "IN_DOUBT": "whether the mastership has moved is not known here yet; look at the status of both members",
-}
+_ADVICE = MappingProxyType(
+    {
+        "BUSY": "another handoff is under way, or this member is being stopped; ask again when that is over",
+        "LAG": "the replica is too far behind; ask again when it has caught up",
+        "PINNED": "automatic changes of role are paused; resume them first",
+        "MAINTENANCE": "a member is in maintenance; end that first",
+        "COOLDOWN": "the last handoff was a moment ago; ask again in a second, or ask at the master",
+        "NOT_IN_SYNC": "the copies are not in step; wait for the state transfer",
+        "NO_EPOCH": "no epoch is left (docs/OPERATIONS.md, The last epoch); move the queues to a new pair",
+        "DISK": "the replica's store is full; consume, or give it room",
+        "NOT_CONNECTED": "the members are not connected; look at the link",
+        "NOT_MASTER": "the member that was asked is not master; ask the other one",
+        "COLLISION": "the master had begun a handoff of its own, which goes on; look at the status",
+        "TIMEOUT": "it took too long and was taken back; ask again, with a longer hold if the drain was the reason",
+        "IN_DOUBT": "whether the mastership has moved is not known here yet; look at the status of both members",
+    }
+)
 
 
 class HandoffHandlers:

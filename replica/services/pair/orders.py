@@ -7,6 +7,8 @@ A malformed order ends in an error. One that does not fit the present state is a
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import grpc
@@ -78,12 +80,14 @@ def _note_order(
     operator.reports.note(pb.PAIR_EVENT_KIND_OPERATOR, text, domain, facts)
 
 
-_ORDERS: dict[str, tuple[Any, Any]] = {
-    "Handoff": (pb.HandoffRequest, pb.HandoffResponse),
-    "Resync": (pb.ResyncRequest, pb.ResyncResponse),
-    "Outdate": (pb.OutdateRequest, pb.OutdateResponse),
-    "Resolve": (pb.ResolveRequest, pb.ResolveResponse),
-}
+_ORDERS: Mapping[str, tuple[Any, Any]] = MappingProxyType(
+    {
+        "Handoff": (pb.HandoffRequest, pb.HandoffResponse),
+        "Resync": (pb.ResyncRequest, pb.ResyncResponse),
+        "Outdate": (pb.OutdateRequest, pb.OutdateResponse),
+        "Resolve": (pb.ResolveRequest, pb.ResolveResponse),
+    }
+)
 """Orders that other modules answer."""
 
 

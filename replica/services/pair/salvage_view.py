@@ -7,6 +7,7 @@ file. To enqueue such a message again would hand a consumer what it has acknowle
 from __future__ import annotations
 
 from bisect import bisect_right
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from replica.core.messages.bodies import row_of
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
     from replica.node.salvage import SalvagedRecord, SalvageFiles, SalvageInfo
     from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
 
-_CERTAINTY = {
-    Certainty.ACKNOWLEDGED: pb.ACKNOWLEDGEMENT_CERTAIN,
-    Certainty.PERHAPS: pb.ACKNOWLEDGEMENT_PERHAPS,
-    Certainty.UNACKNOWLEDGED: pb.ACKNOWLEDGEMENT_NONE,
-}
+_CERTAINTY = MappingProxyType(
+    {
+        Certainty.ACKNOWLEDGED: pb.ACKNOWLEDGEMENT_CERTAIN,
+        Certainty.PERHAPS: pb.ACKNOWLEDGEMENT_PERHAPS,
+        Certainty.UNACKNOWLEDGED: pb.ACKNOWLEDGEMENT_NONE,
+    }
+)
 
 _Spans = list[tuple[int, int]]
 """(first, one beyond the last), apart and rising once merged."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -33,11 +34,13 @@ MANAGER_SERVICE = "tandemq.v1.ManagerAdminService"
 DIGEST_RECORDS_MAX = 100_000
 """Above this many live records a status leaves the state digest out: it walks over all of the state."""
 
-_CLASSES = {
-    SafetyClass.A: pb.SAFETY_CLASS_A,
-    SafetyClass.B: pb.SAFETY_CLASS_B,
-    SafetyClass.C: pb.SAFETY_CLASS_C,
-}
+_CLASSES = MappingProxyType(
+    {
+        SafetyClass.A: pb.SAFETY_CLASS_A,
+        SafetyClass.B: pb.SAFETY_CLASS_B,
+        SafetyClass.C: pb.SAFETY_CLASS_C,
+    }
+)
 
 
 class StatusHandlers:

@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 WELL, ILL, NOT_WRITTEN = 0, 1, 5
 LIMIT = "20MiB"
-STYLES = {"ok": "green", "warn": "yellow", "fail": "bold red", "skipped": "dim"}
+STYLES = MappingProxyType({"ok": "green", "warn": "yellow", "fail": "bold red", "skipped": "dim"})
 
 
 @click.command()
