@@ -12,6 +12,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Callable
@@ -45,11 +46,22 @@ def facts() -> dict[str, Any]:
     return {
         "commit": _git("rev-parse", "--short=12", "HEAD") + ("-dirty" if _git("status", "--porcelain", "-uno") else ""),
         "python": platform.python_version(),
+        "built": built(),
         **versions,
         "cpu": models[0] if models else platform.processor(),
         "cores": os.cpu_count(),
         "kernel": platform.release(),
     }
+
+
+def built() -> str:
+    """How this interpreter was built, which is worth as much as many a change of ours."""
+    given = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
+    return (
+        "with profile-guided optimisation"
+        if "--enable-optimizations" in given
+        else "without profile-guided optimisation"
+    )
 
 
 def is_commit(name: str) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from bench.document import Document, Spread
 
@@ -17,8 +18,12 @@ def where(document: Document, *versions: str) -> str:
     named = "".join(f", {name} {about.get(name, 'absent')}" for name in versions)
     return (
         f"Commit {about['commit']}, {document.time[:10]}, {about['cpu']}, {about['cores']} cores for everything, "
-        f"Linux {about['kernel']}, Python {about['python']}{named}"
+        f"Linux {about['kernel']}, Python {about['python']}{_built(about)}{named}"
     )
+
+
+def _built(about: Mapping[str, Any]) -> str:
+    return f" built {about['built']}" if "built" in about else ""
 
 
 def grid(lines: Sequence[Sequence[str]]) -> list[str]:

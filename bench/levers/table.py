@@ -1,0 +1,79 @@
+"""What can be switched off, and the loads that show what it is worth. Each row of `LEVERS` is a pair of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from replica.node.writer import WriterThread
+from tandemq.client import settling
+from tandemq.client.outbox import Outbox
+
+SHIPPED = "as shipped"
+"""The variant that all others are divided by."""
+
+
+def _no_small_batches() -> None:
+    began = Outbox.__init__
+
+    def begin(self: Outbox, queue: str, *, messages_max: int, bytes_max: int, batches_max: int, **_: bool) -> None:
+        began(self, queue, messages_max=messages_max, bytes_max=bytes_max, batches_max=batches_max, holds_small=False)
+
+    Outbox.__init__ = begin  # type: ignore[method-assign]  # of this process alone
+    settling.SMALL_MESSAGES = 0
+
+
+def _no_short_commits() -> None:
+    WriterThread.run_alone = WriterThread.run  # type: ignore[method-assign]  # of this process alone
+
+
+SWITCHES: Mapping[str, Callable[[], None]] = MappingProxyType(
+    {"small-batches": _no_small_batches, "short-commits": _no_short_commits}
+)
+"""What a process does before anything else, to be without it; see `bench.levers.switched`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """One variant of the product."""
+
+    name: str
+    off: tuple[str, ...] = ()
+    """Of SWITCHES: what its processes are without."""
+    environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Of its processes, beside that of this one."""
+
+
+LEVERS = (
+    Lever(SHIPPED),
+    Lever("small batches leave at once", off=("small-batches",)),
+    Lever("each commit through the loop", off=("short-commits",)),
+    Lever("neither", off=("small-batches", "short-commits")),
+    Lever(
+        "gRPC without its event engine",
+        environment=MappingProxyType({"GRPC_EXPERIMENTS": "-event_engine_client,-event_engine_listener"}),
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What is sent in a turn, with the defaults of the SDK."""
+
+    name: str
+    producers: int = 1
+    rate: float = 0.0
+    """Messages a second, each due at its moment; 0: the next when the last is answered."""
+    together: int = 1
+    """Messages in one call, of a closed loop."""
+    callers: int = 1
+
+
+WORKLOADS = (
+    Workload("one in flight"),
+    Workload("1,000/s", rate=1_000),
+    Workload("5,000/s", rate=5_000),
+    Workload("1,000/s from 50", producers=50, rate=1_000),
+    Workload("calls of 100", together=100, callers=20),
+)
