@@ -75,12 +75,17 @@ def _is_fresh(stamp: Path, sources: Iterable[Path]) -> bool:
     if stamp.exists() and stamp.read_text() == chain.hexdigest():
         return True
     stamp.parent.mkdir(parents=True, exist_ok=True)
-    stamp.with_suffix(".next").write_text(chain.hexdigest())
+    _next(stamp).write_text(chain.hexdigest())
     return False
 
 
+def _next(stamp: Path) -> Path:
+    """Of this process: two that build the same, one after the other, both end with it built."""
+    return stamp.with_suffix(f".{os.getpid()}.next")
+
+
 def _built(stamp: Path) -> None:
-    stamp.with_suffix(".next").rename(stamp)
+    _next(stamp).rename(stamp)
 
 
 def _sources(language: str, *patterns: str) -> list[Path]:
