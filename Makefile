@@ -124,7 +124,7 @@ audit-same: $(STAMP) ## the audit on Spark and the one in memory say the same of
 	TANDEMQ_SPARK_REQUIRED=1 $(BIN)/python -m pytest tests/spark/test_audit.py tests/spark/test_bench.py -m 'long or not long' -v
 
 MUTANTS_ARGS ?= --count 60
-mutants: $(STAMP) ## small bugs at random in one area after the other, each asked of the tests that reach it, and of 40 seeds: build/mutants-<area>.json; exit 1 when too many live (an hour; MUTANTS_ARGS='--count 300')
+mutants: $(STAMP) ## small bugs at random in one area after the other, each asked of the tests that reach it, and of 40 seeds: build/mutants-<area>.json; exit 1 when too many live, or one without a line in equivalent.toml (an hour; MUTANTS_ARGS='--count 300')
 	for area in machine core failover storage client; do \
 	  $(BIN)/python -m tools.mutants --area $$area --out build/mutants-$$area.json $(MUTANTS_ARGS) || failed=1; \
 	done; exit $${failed:-0}

@@ -1,4 +1,5 @@
-"""Asks the tests of small bugs: `python -m tools.mutants --area machine --count 60`; exit 1 when too many live.
+"""Asks the tests of small bugs: `python -m tools.mutants --area machine --count 60`; exit 1 when too many live,
+or one of which `equivalent.toml` says nothing.
 
 Each mutant is one change to one function, put into the memory of a forked child, which runs the tests that enter that
 function, and then runs of the simulator. One that lives and breaks nothing is named in `equivalent.toml` with why.
@@ -13,7 +14,7 @@ import random
 import sys
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -99,13 +100,41 @@ def equivalents() -> dict[str, str]:
     return {each["key"]: each["why"] for each in found}
 
 
-def summed(verdicts: Iterable[Verdict], known: dict[str, str]) -> dict[str, int]:
-    """How many of each outcome; those that break nothing apart."""
-    return dict(Counter("equivalent" if each.mutant.key in known else each.outcome for each in verdicts))
+class Judged(NamedTuple):
+    """What a sample says of its area."""
+
+    counts: dict[str, int]
+    """How many of each outcome; those that live and break nothing apart."""
+    percent: float
+    """Seen, of those that break something as far as anybody knows."""
+    open: list[Mutant]
+    """They live, and no line says why they break nothing."""
+    doubtful: list[str]
+    """Keys of those that are said to break nothing, and that a test saw."""
+
+    def exit_code(self, percent_min: int) -> int:
+        """0: enough were seen, and each of the others has its line."""
+        return 0 if self.percent >= percent_min and not self.open else 1
+
+
+def judged(verdicts: Sequence[Verdict], known: Mapping[str, str]) -> Judged:
+    """By the outcome of each, and the keys of those that break nothing."""
+    living = [each.mutant for each in verdicts if each.outcome in (ALIVE, UNREACHED)]
+    unjudged = [mutant for mutant in living if mutant.key not in known]
+    counts = Counter(
+        "equivalent" if each.outcome in (ALIVE, UNREACHED) and each.mutant.key in known else each.outcome
+        for each in verdicts
+    )
+    count = len(verdicts) - counts["equivalent"]
+    percent = 100 * (count - len(unjudged)) / count if count else 0.0
+    doubtful = [
+        each.mutant.key for each in verdicts if each.outcome not in (ALIVE, UNREACHED) and each.mutant.key in known
+    ]
+    return Judged(dict(counts), percent, unjudged, doubtful)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 1: fewer were seen than the area asks for."""
+    """Exit code 1: fewer were seen than the area asks for, or one lives of which nothing is said."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
     parser.add_argument("--area", choices=AREAS, required=True)
     parser.add_argument("--count", type=int, default=60)
@@ -119,17 +148,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     code = pytest.main(["-q", "-p", "no:cacheprovider", "-m", area.marks, *area.tests], [asking])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         return int(code)
-    known = equivalents()
-    counts = summed(asking.verdicts, known)
-    judged = sum(counts.values()) - counts.get("equivalent", 0)
-    seen = judged - counts.get(ALIVE, 0) - counts.get(UNREACHED, 0)
-    percent = 100 * seen / judged if judged else 0.0
+    found = judged(asking.verdicts, equivalents())
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    lives = [asdict(each.mutant) for each in asking.verdicts if each.outcome in (ALIVE, UNREACHED)]
-    said = {"area": options.area, "seed": seed, "counts": counts, "percent": percent, "lives": lives}
+    lives = [{**asdict(each), "key": each.key} for each in found.open]
+    said = {"area": options.area, "seed": seed, "counts": found.counts, "percent": found.percent, "lives": lives}
     options.out.write_text(json.dumps(said, indent=2) + "\n", encoding="utf-8")
-    print(f"{options.area}, seed {seed}: {counts}; {percent:.0f} % seen, {area.percent} % asked for: {options.out}")
-    return 0 if percent >= area.percent else 1
+    for mutant in found.open:
+        print(f"lives, and no line of {EQUIVALENT.name} says why it breaks nothing: {mutant.key}")
+    for key in found.doubtful:
+        print(f"is said to break nothing, and was seen: {key}")
+    rate = f"{found.percent:.0f} % seen, {area.percent} % asked for"
+    print(f"{options.area}, seed {seed}: {found.counts}; {rate}: {options.out}")
+    return found.exit_code(area.percent)
 
 
 if __name__ == "__main__":

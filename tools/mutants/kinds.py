@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType
@@ -40,20 +41,26 @@ class Mutant:
     """The changed part, as source."""
     number: int
     """Which change of the function this is."""
+    ordinal: int = 1
+    """Which of its equals this is: of those of one kind and source in the function."""
 
     @property
     def key(self) -> str:
-        """Stays while the function does: no line in it."""
-        return f"{self.path}::{self.function}::{self.kind}::{self.before}"
+        """Stays while the function does: no line in it. The first of several equal ones has no ordinal in its key."""
+        plain = f"{self.path}::{self.function}::{self.kind}::{self.before}"
+        return plain if self.ordinal == 1 else f"{plain}::{self.ordinal}"
 
 
 def mutants_of(module: str, path: str, source: str) -> list[Mutant]:
     """Every change that can be made to the functions of a module, in the order of the source."""
     found = []
     for name, function in functions_of(ast.parse(source)):
+        equals: Counter[tuple[str, str]] = Counter()
         for number, (node, kind) in enumerate(_changes(function)):
             before = " ".join(ast.unparse(node).split())
-            found.append(Mutant(module, path, name, getattr(node, "lineno", function.lineno), kind, before, number))
+            equals[kind, before] += 1
+            line = getattr(node, "lineno", function.lineno)
+            found.append(Mutant(module, path, name, line, kind, before, number, equals[kind, before]))
     return found
 
 

@@ -10,9 +10,9 @@ from types import ModuleType
 import pytest
 
 from tools.mutants import running
-from tools.mutants.__main__ import AREAS, ROOT, drawn, equivalents, summed
+from tools.mutants.__main__ import AREAS, ROOT, drawn, equivalents, judged
 from tools.mutants.kinds import Mutant, code_of, mutants_of
-from tools.mutants.running import ALIVE, KILLED, Verdict
+from tools.mutants.running import ALIVE, HUNG, KILLED, UNREACHED, Verdict
 
 SOURCE = textwrap.dedent(
     '''
@@ -136,11 +136,66 @@ def test_a_sample_is_the_same_for_a_seed_and_of_the_areas_own_code() -> None:
         assert all((ROOT / test).exists() for test in area.tests)
 
 
-def test_those_that_break_nothing_are_counted_apart_and_are_there() -> None:
-    mutant = found()[0]
-    verdicts = [Verdict(mutant, ALIVE), Verdict(mutant, KILLED)]
-    assert summed(verdicts, {}) == {ALIVE: 1, KILLED: 1}
-    assert summed(verdicts, {mutant.key: "why"}) == {"equivalent": 2}
+def test_equal_constants_of_a_function_have_keys_of_their_own() -> None:
+    source = "def one(a):\n    return a + 7 if a > 7 else 7\ndef two():\n    return 7\n"
+    sevens = [each for each in mutants_of("m", "m.py", source) if each.kind == "constant"]
+    assert [each.key for each in sevens] == [
+        "m.py::one::constant::7",
+        "m.py::one::constant::7::2",
+        "m.py::one::constant::7::3",
+        "m.py::two::constant::7",
+    ]
+    changed = [code_of(source, "m.py", each).co_code for each in sevens[:3]]
+    assert len(set(changed)) == 3, "each key is another change"
+
+
+def test_no_two_changes_of_the_product_share_a_key() -> None:
+    for name, area in AREAS.items():
+        keys = [each.key for each in drawn(area, 1 << 30, 1)]
+        assert len(keys) == len(set(keys)), name
+
+
+ONE, TWO, THREE, FOUR = found()[:4]
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "known", "counts", "percent", "living", "code"),
+    [
+        ([], {}, {}, 0, [], 1),
+        ([Verdict(ONE, KILLED), Verdict(TWO, HUNG)], {}, {KILLED: 1, HUNG: 1}, 100, [], 0),
+        ([Verdict(ONE, KILLED), Verdict(TWO, ALIVE)], {}, {KILLED: 1, ALIVE: 1}, 50, [TWO], 1),
+        ([Verdict(ONE, KILLED), Verdict(TWO, UNREACHED)], {}, {KILLED: 1, UNREACHED: 1}, 50, [TWO], 1),
+        ([Verdict(ONE, KILLED), Verdict(TWO, ALIVE)], {TWO.key: "why"}, {KILLED: 1, "equivalent": 1}, 100, [], 0),
+        ([Verdict(ONE, KILLED), Verdict(TWO, UNREACHED)], {TWO.key: "why"}, {KILLED: 1, "equivalent": 1}, 100, [], 0),
+        (
+            [Verdict(ONE, KILLED), Verdict(TWO, KILLED), Verdict(THREE, KILLED), Verdict(FOUR, ALIVE)],
+            {},
+            {KILLED: 3, ALIVE: 1},
+            75,
+            [FOUR],
+            1,  # enough are seen, and one lives of which nothing is said
+        ),
+    ],
+)
+def test_what_lives_without_a_line_and_a_missed_rate_each_fail_the_run(
+    verdicts: list[Verdict],
+    known: dict[str, str],
+    counts: dict[str, int],
+    percent: float,
+    living: list[Mutant],
+    code: int,
+) -> None:
+    said = judged(verdicts, known)
+    assert (said.counts, said.percent, said.open, said.exit_code(75)) == (counts, percent, living, code)
+    assert said._replace(open=[]).exit_code(int(percent) + 1) == 1, "the rate alone"
+
+
+def test_one_that_is_said_to_break_nothing_and_is_seen_is_named_and_counts_as_seen() -> None:
+    said = judged([Verdict(ONE, KILLED), Verdict(TWO, ALIVE)], {ONE.key: "why"})
+    assert (said.counts, said.percent, said.doubtful) == ({KILLED: 1, ALIVE: 1}, 50, [ONE.key])
+
+
+def test_each_line_of_those_that_break_nothing_is_of_a_change_that_can_be_made() -> None:
     for key, why in equivalents().items():
         path, *_ = key.split("::")
         module = ".".join(Path(path).with_suffix("").parts)
