@@ -20,6 +20,7 @@ from typing import Any
 
 import grpc
 
+from chaos.sim.kernel.environment import SimWriter
 from failover.authority import Authority, MemoryAuthority, MemoryRegisters
 from failover.journal import Journal
 from replica.listen.machine_access import MachineAccess
@@ -160,6 +161,9 @@ class OneMember(MachineAccess):
 
     def authority(self, config: ManagerConfig) -> Authority:
         return MemoryAuthority(self._registers, config.member)
+
+    def writer(self) -> SimWriter:
+        return SimWriter()
 
     def journal(self, config: ManagerConfig) -> Journal:
         journal = super().journal(config)
