@@ -153,13 +153,15 @@ bench-scale: $(STAMP) ## 10,000 queues, a million queued messages, 10,000 sender
 bench-deps: $(STAMP) ## obtain the peers and their load tools: packages as root on Debian, NATS through Go, Artemis and PerfTest through Maven, Python clients
 	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= tools/install_peers.sh $(abspath $(BIN))/python
 
-guard: $(STAMP) ## instructions of the path of a message, beside bench/results/guard.json: exit 1 when a figure is 10 % worse, 5 % for large messages (20 s; needs valgrind)
-	@tools/install_packages.sh '$(if $(filter --optional,$(GUARD_ARGS)),valgrind?,valgrind)'
+guard: $(STAMP) ## instructions and system calls of the path of a message, beside bench/results/guard.json and guard_calls.json: exit 1 when a figure is 10 % worse, 5 % for large messages (45 s; needs valgrind, strace, root)
+	@tools/install_packages.sh $(if $(filter --optional,$(GUARD_ARGS)),'valgrind?' 'strace?',valgrind strace)
 	$(BIN)/python -m bench.guard.run $(GUARD_ARGS)
+	$(BIN)/python -m bench.guard.calls $(filter --optional,$(GUARD_ARGS)) $(CALLS_ARGS)
 
 guard-baseline: $(STAMP) ## make what is counted now the baseline; the commit says why it changes
-	@tools/install_packages.sh valgrind
+	@tools/install_packages.sh valgrind strace
 	$(BIN)/python -m bench.guard.run --write
+	$(BIN)/python -m bench.guard.calls --write
 
 PEERS_RUN = PATH="$$PATH:/usr/sbin:/sbin" PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.peers.run
 PEERS_ARGS ?=

@@ -96,7 +96,7 @@ TEST = (
     SEEDS,
 )
 REST = (
-    make("guard", 60, "guard", "GUARD_ARGS=--optional"),
+    make("guard", 90, "guard", "GUARD_ARGS=--optional"),
     pytest("computing-wide", 230, "not process and wide and not clock", *carrying("wide"), jobs=2),
     pytest("processes", 330, "process and not promise and not clock", *elsewhere(carrying("process")), jobs=4),
     pytest("clock-wide", 60, "clock and (wide or (process and not promise))", *carrying("clock")),

@@ -88,9 +88,9 @@ def _line(name: str, before: int, now: int) -> Line:
     return Line(name, before, now, Verdict.BETTER if is_better else Verdict.SAME)
 
 
-def table(lines: tuple[Line, ...]) -> str:
+def table(lines: tuple[Line, ...], unit: str = "instructions a batch") -> str:
     """For people: the worst first."""
-    rows = [f"{'instructions a batch':32} {'before':>12} {'now':>12}"]
+    rows = [f"{unit:32} {'before':>12} {'now':>12}"]
     for line in sorted(lines, key=lambda line: -line.change):
         change = f"{line.change:+8.1%}" if line.before and line.now else " " * 8
         rows.append(f"{line.name:32} {line.before:12,} {line.now:12,} {change} {line.verdict.value}")

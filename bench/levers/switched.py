@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 
-from bench.levers.table import SWITCHES
+from bench.levers.table import ADDED, SWITCHES
 from tandemq.cli import main
 
 
 def switch_off(names: str) -> None:
     """Each of these, divided by commas; none of an empty text. KeyError: there is none of that name."""
     for name in filter(None, names.split(",")):
-        SWITCHES[name]()
+        {**SWITCHES, **ADDED}[name]()
 
 
 if __name__ == "__main__":

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Unpack
 
-from replica.node.writer import WriterThread
+from replica.node import writer
+from replica.node.writer import Args, WriterThread
 from tandemq.client import settling
 from tandemq.client.outbox import Outbox
 
@@ -34,13 +37,36 @@ SWITCHES: Mapping[str, Callable[[], None]] = MappingProxyType(
 """What a process does before anything else, to be without it; see `bench.levers.switched`."""
 
 
+def _patient_commits() -> None:
+    writer.WAIT_S = 1.0  # type: ignore[misc]  # of this process alone
+
+
+def _hand_over() -> None:
+    run_alone = WriterThread.run_alone
+
+    async def twice(self: WriterThread, work: Callable[[Unpack[Args]], None], *args: *Args) -> None:
+        await self.run(time.monotonic)  # type: ignore[arg-type]  # what it answers is not looked at
+        self._is_quick = True
+        await run_alone(self, work, *args)
+
+    WriterThread.run_alone = twice  # type: ignore[method-assign]  # of this process alone
+
+
+ADDED: Mapping[str, Callable[[], None]] = MappingProxyType(
+    {"patient-commits": _patient_commits, "hand-over": _hand_over}
+)
+"""For the guard of system calls (`bench.guard.calls`). A busy disk does not change the way that a short commit takes;
+and, planted, one more hand-over to a thread for each of them.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Lever:
     """One variant of the product."""
 
     name: str
     off: tuple[str, ...] = ()
-    """Of SWITCHES: what its processes are without."""
+    """Of SWITCHES and ADDED: how its processes differ."""
     environment: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Of its processes, beside that of this one."""
 
