@@ -148,7 +148,8 @@ class DiskStore:
         self._room = room
         self._mark = mark
         self._transaction = 0  # of whoever writes to the database, the last that was started
-        self._pid = os.getpid()
+        self._is_parents = False
+        """In a forked child: the store is that of the process that opened it."""
         self._closed = False
         self._writing = threading.Lock()  # held inside commit, to notice a second writer
         self._failure: StoreFailed | None = None
@@ -170,6 +171,7 @@ class DiskStore:
         self._void = False  # the last number of the log was given up; a direct commit says so to the database
         self._allowance = (-1, False, 0)  # during or after which write it was counted, and what pending may need
         self._tops: dict[int, int] = {}  # highest log index by domain, as far as known; the writer's
+        _OPENED.add(self)
 
     def go_on(self, log: CommitLog | None, entries: Sequence[LogEntry]) -> None:
         """Takes up what was pending, before anything else is done. Without a log nothing is ever written."""
@@ -436,7 +438,7 @@ class DiskStore:
             txn.abort()  # a domain was made, or another write started, between the lines: that is known in a moment
 
     def close(self) -> None:
-        if not self._closed and os.getpid() == self._pid:
+        if not self._closed and not self._is_parents:
             self._folder.stop()
             if self._log is not None:
                 self._fold()  # so that nothing is left to do at the next start; if it fails, that is done then
@@ -474,6 +476,22 @@ class DiskStore:
 
     def _check_usable(self) -> None:
         # LMDB would let a forked child go on, and corrupt the reader table for both.
-        assert os.getpid() == self._pid, "a store must not be used in a forked child"
+        assert not self._is_parents, "a store must not be used in a forked child"
         if self._closed:
             raise StoreFailed("The store is closed", str(self._directory))
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: nothing of it is used, or closed, here."""
+        self._is_parents = True
+
+
+_OPENED: WeakSet[DiskStore] = WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    for store in list(_OPENED):
+        store.leave_to_parent()
+
+
+# Once, at the fork, and not at each use: to ask for the process id is a system call.
+os.register_at_fork(after_in_child=_leave_all_to_parent)
