@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help audit-check audit-same blocking blocking-check modules venv setup setup-all etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test test-all nightly shuffled coverage lint fmt types pytest bench bench-deps bench-failover bench-growth bench-levers bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph names crowd
+.PHONY: help audit-check audit-same blocking blocking-check modules venv setup setup-all etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo test test-all nightly shuffled coverage lint fmt types pytest bench bench-deps bench-failover bench-growth bench-levers bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph one-message names crowd
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -162,6 +162,10 @@ guard-baseline: $(STAMP) ## make what is counted now the baseline; the commit sa
 	@tools/install_packages.sh valgrind strace
 	$(BIN)/python -m bench.guard.run --write
 	$(BIN)/python -m bench.guard.calls --write
+
+one-message: $(STAMP) ## where one message goes: system calls, wake-ups and microseconds of each process, before, now and at the floor; writes docs/ONE_MESSAGE.md (1 minute; needs strace, root)
+	@tools/install_packages.sh strace
+	PYTHONPATH="$(CURDIR)/bench:$(CURDIR)" $(BIN)/python -m bench.guard.one_message $(ONE_ARGS)
 
 PEERS_RUN = PATH="$$PATH:/usr/sbin:/sbin" PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.peers.run
 PEERS_ARGS ?=
