@@ -6,6 +6,7 @@ from tests.support import profiles
 from tests.support.foreground import as_in_the_foreground
 
 pytest_plugins = [
+    "tests.support.unchanged",  # before who imports it: pytest rewrites the assertions of a plugin
     "tests.support.forking",
     "tests.support.hanging",
     "tests.support.shuffling",

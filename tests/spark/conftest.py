@@ -23,6 +23,7 @@ from tandemq.spark import check_java
 from tandemq.spark.java import check_packages
 from tests.integration.support import new_name
 from tests.support.clusters import patient
+from tests.support.unchanged import accept
 
 REQUIRED = "TANDEMQ_SPARK_REQUIRED"
 START_S = 400
@@ -64,7 +65,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def spark(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     try:
         check_packages()
         check_java()
@@ -81,6 +82,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             conf={**CONF, "spark.local.dir": str(place), "spark.sql.warehouse.dir": str(place / "w")}
         )
     session.sparkContext.setLogLevel("OFF")  # failures that tests ask for would fill the page
+    accept(pytestconfig)  # which Python it takes, where that finds packages, and who hears an interrupt
     yield session
     session.stop()
 

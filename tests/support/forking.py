@@ -7,6 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from chaos.fork_server import ForkServer, in_use
+from tests.support.unchanged import accept
 
 _ENDS = pytest.StashKey[ExitStack]()
 
@@ -16,6 +17,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if item.get_closest_marker("process") and _ENDS not in item.config.stash:
         ends = item.config.stash[_ENDS] = ExitStack()
         ends.enter_context(in_use(ends.enter_context(ForkServer())))
+        accept(item.config)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

@@ -1,15 +1,21 @@
-"""Fails the last test of a file when the file leaves a module of the product other than it found it.
+"""Fails the last test of a file when the file leaves a module of the product, or the process, other than it found it.
 
 Looked at are the names of each module and class, in what order they stand in a table, and what lists, sets and tables
-hold. What a test changes and puts back at another place, or not at all, is found by whoever comes after it, and only
-in some orders. A module that a test imports first is looked at from the end of that test's file on.
+hold; and of the process what all its tests share: environment, directory, import path, collector, log, signals. What a
+test changes and puts back at another place, or not at all, is found by whoever comes after it, and only in some orders.
+A module that a test imports first is looked at from the end of that test's file on.
 """
 
 from __future__ import annotations
 
+import gc
+import logging
+import os
+import signal
 import sys
 from collections import deque
 from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import NamedTuple
 
@@ -50,10 +56,13 @@ class Kept:
     def __init__(self, packages: tuple[str, ...] = PACKAGES) -> None:
         self._packages = packages
         self._names: dict[str, Names] = {}
+        self._shared = shared()
 
     def changes(self) -> list[str]:
         """The names that have changed since it was last asked, each once."""
-        found: list[str] = []
+        now = shared()
+        found = [f"{name} of the process" for name in now if now[name] != self._shared[name]]
+        self._shared = now
         for path, owner in self._owners():
             before = self._names.get(path)
             if before is None:
@@ -70,6 +79,19 @@ class Kept:
                 for name, value in [*vars(module).items()]:
                     if isinstance(value, type) and value.__module__ == path:
                         yield f"{path}.{name}", value
+
+
+def shared() -> dict[str, object]:
+    """What the tests of a process have in common, but for what pytest sets around each of them."""
+    handlers = [handler for handler in logging.root.handlers if not type(handler).__module__.startswith("_pytest.")]
+    return {
+        "environment": {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")},
+        "directory": Path.cwd(),
+        "import path": [*sys.path],
+        "collector": (gc.isenabled(), gc.get_threshold()),
+        "log": (logging.root.level, handlers, logging.root.manager.disable),
+        "signals": {number: signal.getsignal(number) for number in signal.valid_signals() - {signal.SIGALRM}},
+    }
 
 
 def names_of(owner: object) -> Names:
@@ -126,6 +148,11 @@ def copied(value: object) -> object:
 def pytest_collection_finish(session: pytest.Session) -> None:
     kept = session.config.stash[_KEPT] = Kept()
     kept.changes()
+
+
+def accept(config: pytest.Config) -> None:
+    """All is from here on as it is now: what was started lives as long as the run."""
+    config.stash[_KEPT].changes()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

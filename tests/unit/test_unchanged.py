@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import logging
+import signal
 import subprocess
 import sys
 import types
@@ -101,6 +104,25 @@ def test_what_is_put_back_what_is_imported_and_what_python_keeps_is_no_change(bo
     assert kept.changes() == []
 
 
+SHARED: dict[str, Callable[[pytest.MonkeyPatch], object]] = {
+    "environment": lambda patch: patch.setenv("TANDEMQ_PLANTED", "1"),
+    "directory": lambda patch: patch.chdir("/"),
+    "import path": lambda patch: patch.syspath_prepend("/planted"),
+    "collector": lambda patch: patch.setattr(gc, "isenabled", lambda: None),
+    "log": lambda patch: patch.setattr(logging.root, "level", logging.DEBUG - 1),
+    "signals": lambda patch: patch.setattr(signal, "getsignal", lambda _number: print),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_what_is_left_changed_of_the_process_is_named_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept(())
+    assert kept.changes() == []
+    SHARED[name](monkeypatch)
+    assert kept.changes() == [f"{name} of the process"]
+    assert kept.changes() == []
+
+
 OFFENDS = """
 from failover import handoff
 
@@ -121,3 +143,7 @@ def test_a_file_that_leaves_a_table_changed_fails_and_the_next_one_does_not(tmp_
     assert ended.returncode == pytest.ExitCode.TESTS_FAILED, ended.stdout + ended.stderr
     assert "test_a.py left changed: failover.handoff.DEADLINES" in ended.stdout, ended.stdout
     assert "3 passed, 1 error" in ended.stdout
+
+
+def test_the_suite_looks_at_it(request: pytest.FixtureRequest) -> None:
+    assert request.config.pluginmanager.has_plugin("tests.support.unchanged")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import signal
 
 import pytest
 
@@ -18,7 +19,7 @@ def test_a_process_that_serves_looks_through_all_its_objects_seldom() -> None:
     async def fails() -> Server:
         raise OSError("no such address")
 
-    before = gc.get_threshold()
+    before, heard = gc.get_threshold(), {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with pytest.raises(Failure):
             _run(fails(), "a", "127.0.0.1:0", until_stdin_closes=False)
@@ -26,6 +27,8 @@ def test_a_process_that_serves_looks_through_all_its_objects_seldom() -> None:
         assert COLLECTED_AFTER[2] >= 10 * before[2]
     finally:
         gc.set_threshold(*before)
+        for number, handler in heard.items():  # a process that serves ends with its loop, and leaves them to it
+            signal.signal(number, handler)
 
 
 def test_what_is_loaded_at_the_start_is_looked_through_neither_then_nor_later() -> None:
