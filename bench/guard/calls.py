@@ -100,7 +100,7 @@ def about() -> dict[str, str]:
     }
 
 
-def measured(plant: Sequence[str] = (), turns: int = TURNS) -> dict[str, int]:
+def measured(plant: Sequence[str] = ()) -> dict[str, int]:
     """System calls of a hundred messages, or frames, by load, role and kind. Raises CannotCountError, BenchError."""
     tracepoint(ALL)
     lever = Lever("guard", off=("patient-commits", *plant))
@@ -114,7 +114,7 @@ def measured(plant: Sequence[str] = (), turns: int = TURNS) -> dict[str, int]:
         for load in LOADS:
             running.turn(load, WARM_S)
         opened = stack.enter_context(counting((running.pids[role] for role in ROLES), CALLS.values()))
-        for _ in range(turns):
+        for _ in range(TURNS):
             _take(running, dict(zip(ROLES, opened, strict=True)), found)
         running.check()
     return {name: round(100 * statistics.median(values)) for name, values in found.items()}

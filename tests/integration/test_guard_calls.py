@@ -35,7 +35,7 @@ def test_one_more_hand_over_of_a_commit_is_found() -> None:
     surroundings = about()
     if baseline["about"] != surroundings:
         pytest.skip("the baseline is of other surroundings: make guard says which")
-    found = measured(plant=("hand-over",), turns=2)
+    found = measured(plant=("hand-over",))
     lines = compared(baseline, surroundings, {name: found[name] for name in JUDGED}).lines
     worse = {line.name for line in lines if line.verdict is Verdict.WORSE}
     assert {"one in flight, replica: wake-ups", "one in flight, replica: all"} <= worse, lines
