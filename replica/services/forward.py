@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 QUERY = "/tandemq.v1."
 BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL)
+ASKED_AGAIN_MAX = 3
+"""Openings of a stream that end before anybody has heard why; then INTERNAL stands."""
 """Without a word of a member: how a call ends whose connection broke. INTERNAL where a frame was just being written."""
 ANSWER_S = 0.05
 """What an answer needs to reach a caller whose time is nearly over."""
@@ -189,11 +191,13 @@ async def pipe(
 ) -> None:
     """Carry a bidi stream to the master and back until either side ends it. `client`: None, the context alone."""
     with members.pipe_channel() as channel:
-        call: Any = channel.stream_stream(QUERY + method)(metadata=((HOP, members.member),))
-        await _carry(call, first, context, client)
+        asked: Any = channel.stream_stream(QUERY + method)
+        await _carry(lambda: asked(metadata=((HOP, members.member),)), first, context, client)
 
 
-async def _carry(call: Any, first: bytes, context: Context, client: CarriedClient | None) -> None:
+async def _carry(asked: Callable[[], Any], first: bytes, context: Context, client: CarriedClient | None) -> None:
+    call = asked()
+
     async def upstream() -> None:
         while True:
             frame = await context.read()
@@ -210,7 +214,13 @@ async def _carry(call: Any, first: bytes, context: Context, client: CarriedClien
     write = context.write if client is None else client.write
     task: asyncio.Task[None] | None = None
     try:
-        await call.write(first)
+        for _ in range(ASKED_AGAIN_MAX):
+            if await _takes(call, first):
+                break
+            call.cancel()
+            call = asked()
+        else:
+            await call.write(first)
         task = asyncio.create_task(upstream())
         while isinstance(frame := await call.read(), bytes):
             await write(frame)
@@ -225,6 +235,19 @@ async def _carry(call: Any, first: bytes, context: Context, client: CarriedClien
         if task is not None:
             task.cancel()
         call.cancel()
+
+
+async def _takes(call: Any, first: bytes) -> bool:
+    """False: it ended while its first frame was on its way, and gRPC has nothing but INTERNAL for that. Whoever refused
+    it at once does so again, and an opening frame may come twice.
+    """
+    try:
+        await call.write(first)
+    except grpc.aio.AioRpcError as error:
+        if error.code() is not grpc.StatusCode.INTERNAL:
+            raise
+        return False
+    return True
 
 
 async def _end_like(context: Context, code: grpc.StatusCode, details: str | None, trailers: Any) -> None:

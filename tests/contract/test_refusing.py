@@ -107,6 +107,40 @@ async def test_status_and_details_agree(reason: Reason, stored: bool) -> None:
             assert ours.retry_after is not None
 
 
+class EndsBeforeItsFirstFrame:
+    """A channel whose first streams end while their first frame is on the way, as gRPC says it."""
+
+    def __init__(self, channel: grpc.aio.Channel, times: int) -> None:
+        self._channel, self.left = channel, times
+
+    def stream_stream(self, path: str) -> Callable[..., Any]:
+        def asked(**options: Any) -> Any:
+            call: Any = self._channel.stream_stream(path)(**options)
+            if self.left:
+                self.left -= 1
+                call.write = self._write
+            return call
+
+        return asked
+
+    async def _write(self, _: bytes) -> None:
+        nothing = grpc.aio.Metadata()
+        raise grpc.aio.AioRpcError(grpc.StatusCode.INTERNAL, nothing, nothing, "Internal error from Core")
+
+
+@pytest.mark.parametrize(("times", "reason"), [(1, "QUEUE_NOT_FOUND"), (3, "QUEUE_NOT_FOUND"), (4, "NOT_MASTER")])
+async def test_a_stream_that_ends_before_its_first_frame_is_asked_for_again(times: int, reason: str) -> None:
+    """Else its client would hear that the master was lost, and not why it is refused."""
+    refusal = Failed(Reason.REASON_QUEUE_NOT_FOUND, TEXT, {}, 0)
+    async with refuser(lambda context: abort(context, refusal)) as master:
+        lossy: Any = EndsBeforeItsFirstFrame(master, times)
+        async with refuser(forwarding(lossy)) as replica:
+            status = rpc_status.from_call(await ending_of(replica))
+            assert status is not None
+            assert info_of(status).reason == reason
+            assert lossy.left == 0
+
+
 async def test_a_call_that_lost_its_master_agrees_too() -> None:
     async with refuser(lambda context: abort(context, Moved("moved"))) as channel:
         status = rpc_status.from_call(await ending_of(channel))
