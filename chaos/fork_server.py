@@ -29,6 +29,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
+from tandemq.grpc_engine import without_event_engine
+
 MESSAGE_MAX = 1 << 20
 """Bytes of a request: arguments and an environment."""
 ADDRESS_MAX = 100
@@ -185,8 +187,9 @@ class _Server:
 
     def __init__(self, address: str) -> None:
         before = set(os.environ)
-        for name in IMPORTED:
-            __import__(name)
+        with without_event_engine(os.environ):  # as in a process that serves
+            for name in IMPORTED:
+                __import__(name)
         self._own = {name: os.environ[name] for name in set(os.environ) - before}
         """What imports put into the environment: a started process would have it too."""
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)

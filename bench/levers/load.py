@@ -15,8 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.levers.switched import switch_off
-from bench.levers.table import Workload
+from bench.levers.table import Workload, switch_off
 from bench.loops import run
 from bench.peers.figures import percentile
 from bench.peers.pacing import Pace, lateness

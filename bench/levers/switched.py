@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
-from bench.levers.table import ADDED, SWITCHES
-from tandemq.cli import main
-
-
-def switch_off(names: str) -> None:
-    """Each of these, divided by commas; none of an empty text. KeyError: there is none of that name."""
-    for name in filter(None, names.split(",")):
-        {**SWITCHES, **ADDED}[name]()
-
+from tandemq.grpc_engine import without_event_engine
 
 if __name__ == "__main__":
+    with without_event_engine(os.environ):  # what serves imports gRPC so; the switches import it before
+        from bench.levers.table import switch_off
+        from tandemq.cli import main
     switch_off(sys.argv.pop(1))
     main()

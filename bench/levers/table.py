@@ -12,6 +12,7 @@ from replica.node import writer
 from replica.node.writer import Args, WriterThread
 from tandemq.client import settling
 from tandemq.client.outbox import Outbox
+from tandemq.grpc_engine import OFF, SETTING
 
 SHIPPED = "as shipped"
 """The variant that all others are divided by."""
@@ -60,6 +61,12 @@ and, planted, one more hand-over to a thread for each of them.
 """
 
 
+def switch_off(names: str) -> None:
+    """Each of these, divided by commas; none of an empty text. KeyError: there is none of that name."""
+    for name in filter(None, names.split(",")):
+        {**SWITCHES, **ADDED}[name]()
+
+
 @dataclass(frozen=True, slots=True)
 class Lever:
     """One variant of the product."""
@@ -77,9 +84,10 @@ LEVERS = (
     Lever("each commit through the loop", off=("short-commits",)),
     Lever("neither", off=("small-batches", "short-commits")),
     Lever(
-        "gRPC without its event engine",
-        environment=MappingProxyType({"GRPC_EXPERIMENTS": "-event_engine_client,-event_engine_listener"}),
+        "gRPC with its event engine",
+        environment=MappingProxyType({SETTING: "event_engine_client,event_engine_listener"}),
     ),
+    Lever("without it in the client too", environment=MappingProxyType({SETTING: OFF})),
 )
 
 

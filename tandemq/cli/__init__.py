@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import MappingProxyType, TracebackType
 from typing import Any
 
@@ -14,6 +15,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from tandemq.escaping import escaped
+from tandemq.grpc_engine import without_event_engine
 
 # Name, where it is, and what the list of commands says: a module is not loaded to print the list.
 COMMANDS = MappingProxyType(
@@ -47,6 +49,10 @@ COMMANDS = MappingProxyType(
 )
 
 
+SERVERS = frozenset({"serve", "witness"})
+"""Those whose process is a member's or a witness's, for as long as that lives."""
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are asked for."""
 
@@ -59,7 +65,8 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command = getattr(importlib.import_module(module), attribute)
+        with without_event_engine(os.environ) if cmd_name in SERVERS else nullcontext():
+            command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
         return command
 

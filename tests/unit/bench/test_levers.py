@@ -12,8 +12,7 @@ from bench.check import unfit
 from bench.document import Document
 from bench.levers.pairs import switches, unlike
 from bench.levers.report import PLAN, RUNS_MIN, markdown, rows
-from bench.levers.switched import switch_off
-from bench.levers.table import LEVERS, SHIPPED, SWITCHES, WORKLOADS
+from bench.levers.table import LEVERS, SHIPPED, SWITCHES, WORKLOADS, switch_off
 from replica.node.writer import WriterThread
 from tandemq.client import settling
 from tandemq.client.outbox import Entry, Outbox

@@ -1,0 +1,50 @@
+"""Has gRPC poll its sockets without its event engine, in processes that are Tandemq's alone: one thread less between a
+socket and the loop. Never in an application's process: it is not ours to say how gRPC works there.
+
+What it is worth, and how it ends: docs/decisions/0054-event-engine.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+SETTING = "GRPC_EXPERIMENTS"
+OFF = "-event_engine_client,-event_engine_listener"
+MINORS = range(80, 86)
+"""Of grpcio 1.x: those that have the engine on and obey. An unknown name would be a line of an error in each log, and
+upstream means to take the switch away: a later version joins when it has been measured.
+"""
+
+
+@contextmanager
+def without_event_engine(environment: MutableMapping[str, str]) -> Iterator[None]:
+    """What is imported in here for the first time has gRPC without it; gRPC reads that once, when it is imported. No
+    effect where the environment says something itself, or the version is none of `MINORS`.
+    """
+    if SETTING in environment or not _is_known(grpc_version()):
+        yield
+        return
+    environment[SETTING] = OFF
+    try:
+        yield
+    finally:
+        del environment[SETTING]  # classifiers and other children are somebody else's
+
+
+def grpc_version() -> str:
+    """Of the grpcio that would be imported, which is not done here; empty: nobody knows. `importlib.metadata` loads what
+    a member never needs (docs/decisions/0050-imports.md).
+    """
+    spec = find_spec("grpc")
+    file = Path(spec.origin).with_name("_grpcio_metadata.py") if spec is not None and spec.origin else None
+    text = file.read_text(encoding="utf-8") if file is not None and file.exists() else ""
+    return text.partition("__version__ = ")[2].strip().strip("\"'")
+
+
+def _is_known(version: str) -> bool:
+    major, _, rest = version.partition(".")
+    minor = rest.partition(".")[0]
+    return major == "1" and minor.isdigit() and int(minor) in MINORS
