@@ -35,8 +35,8 @@ def without_event_engine(environment: MutableMapping[str, str]) -> Iterator[None
 
 
 def grpc_version() -> str:
-    """Of the grpcio that would be imported, which is not done here; empty: nobody knows. `importlib.metadata` loads what
-    a member never needs (docs/decisions/0050-imports.md).
+    """Of the grpcio that would be imported, which is not done here; empty: nobody knows. `importlib.metadata` loads
+    what a member never needs (docs/decisions/0050-imports.md).
     """
     spec = find_spec("grpc")
     file = Path(spec.origin).with_name("_grpcio_metadata.py") if spec is not None and spec.origin else None
