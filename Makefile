@@ -176,7 +176,7 @@ bench-quick: $(STAMP) ## ours, the floor, Redis and RabbitMQ quorum in one run: 
 bench-peers: $(STAMP) ## everything that is installed, three times: build/bench/peers.json (PEERS_ARGS='--peers redis --runs 1': less)
 	$(PEERS_RUN) $(PEERS_ARGS)
 
-bench-open: $(STAMP) ## open loops at fixed rates, ours, Redis and RabbitMQ quorum: build/bench/open.json (4 minutes)
+bench-open: $(STAMP) ## open loops at four rates from one and fifty producers, ours, Redis, RabbitMQ quorum, NATS and PostgreSQL: build/bench/open.json (12 minutes; PEERS_ARGS='--producers 10': other numbers)
 	$(PEERS_RUN) --open $(PEERS_ARGS)
 
 SPARK_ARGS ?=

@@ -183,6 +183,7 @@ class Job:
         self.size: int = spec["size"]
         self.window: int = spec["window"]  # most messages sent and not answered
         self.batch: int = min(spec["batch"], spec["window"])  # most of them in one request
+        self.producers: int = spec.get("producers", 1)  # of an open loop: connections, each with a producer of its own
         self._backlog: int = spec.get("backlog", 0)  # most messages answered or under way and not received; 0: no limit
         rate = spec.get("rate")
         self._pace = Pace(rate, float(spec["warm_s"]), float(spec["seconds"])) if rate else None
@@ -201,6 +202,10 @@ class Job:
     @property
     def over(self) -> bool:
         return self._sent >= self._count if self._count is not None else self.measured.over
+
+    @property
+    def unanswered(self) -> int:
+        return self._sent - self._answered
 
     @property
     def paced(self) -> bool:

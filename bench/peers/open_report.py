@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.document import Document, Of
+from bench.document import Document, Figures, Of
 from bench.peers.plots import Curve, curves
 from bench.peers.report import compared, plan
-from bench.tables import amount, grid, where
+from bench.tables import amount, grid, number, where
 
 PARTS = {
     "p50_ms": "p50",
@@ -18,20 +18,43 @@ PARTS = {
 }
 
 
-SYSTEMS = ("tandemq", "redis", "rabbitmq-quorum")
-RATES = (1000.0, 5000.0, 20_000.0)
+SYSTEMS = ("tandemq", "redis", "rabbitmq-quorum", "nats", "postgres")
+RATES = (300.0, 1000.0, 5000.0, 20_000.0)
+PRODUCERS = (1, 50)
 """What the page shows: a document of fewer would take its place."""
+SYSTEMS_BEFORE, RATES_BEFORE = ("tandemq", "redis", "rabbitmq-quorum"), (1000.0, 5000.0, 20_000.0)
+"""What it shows of a document from before there were producers, which had one: until a new one has taken its place."""
+
+
+def open_name(rate: float, producers: int) -> str:
+    """Of a workload."""
+    return f"open {rate:,.0f}/s" + (f" from {producers}" if producers > 1 else "")
 
 
 def workloads(document: Document) -> list[str]:
-    return [f"open {rate:,.0f}/s" for rate in document.options["rates"]]
+    options = document.options
+    return [open_name(rate, count) for count in producers(document) for rate in options["rates"]]
+
+
+def producers(document: Document) -> list[int]:
+    found: list[int] = document.options.get("producers", [1])
+    return found
+
+
+def is_of_before(document: Document) -> bool:
+    return "producers" not in document.options
 
 
 def wrong(document: Document) -> Iterator[str]:
-    if missing := [name for name in SYSTEMS if name not in document.peers]:
+    before = is_of_before(document)
+    if missing := [name for name in (SYSTEMS_BEFORE if before else SYSTEMS) if name not in document.peers]:
         yield f"without {', '.join(missing)}"
-    if missing := [f"{rate:,.0f}/s" for rate in RATES if rate not in document.options["rates"]]:
+    if missing := [
+        f"{rate:,.0f}/s" for rate in (RATES_BEFORE if before else RATES) if rate not in document.options["rates"]
+    ]:
         yield f"without {', '.join(missing)}"
+    if missing := [str(count) for count in PRODUCERS if not before and count not in producers(document)]:
+        yield f"without {', '.join(missing)} producers"
     for of, found in document.figures().items():
         for rate in sorted(set(found.values("rate").values()) - {rate_of(of)}):
             yield f"{of[0]} {of[1]} was due at {rate:,.0f}/s"
@@ -41,22 +64,35 @@ PLAN = plan(lambda document, _: workloads(document), compared, wrong)
 
 
 def rate_of(of: Of) -> float:
-    """Of "open 1,000/s"."""
-    return float(of[1].removeprefix("open ").removesuffix("/s").replace(",", ""))
+    """Of "open 1,000/s from 50"."""
+    return float(of[1].removeprefix("open ").partition("/s")[0].replace(",", ""))
+
+
+def producers_of(of: Of) -> int:
+    """Of "open 1,000/s from 50"."""
+    return int(of[1].partition(" from ")[2] or 1)
 
 
 def rows(document: Document) -> list[tuple[str, ...]]:
     """Heads, then a row a system and rate: milliseconds from when a message was due, medians over runs."""
-    out = [("system", "due", "answered/s", *(f"{title}, ms" for title in PARTS.values()), "")]
-    found = sorted(document.figures().values(), key=lambda each: rate_of(each.of))
+    heads = ("system", "due", "producers", "answered/s", *(f"{title}, ms" for title in PARTS.values()))
+    out = [(*heads, "us a message, servers", "load", "")]
+    found = sorted(document.figures().values(), key=lambda each: (producers_of(each.of), rate_of(each.of)))
     for name, about in document.peers.items():
         for each in (each for each in found if each.of[0] == name):
             spreads = [each.spread(part) for part in ("value", *PARTS)]
             answered, *times = [spread.median if spread else None for spread in spreads]
             rate = "" if answered is None else amount(answered)
             cells = ("" if ms is None else f"{ms:,.2f}" for ms in times)
-            out.append((about["title"], each.of[1].removeprefix("open "), rate, *cells, "; ".join(each.said)))
+            due, count = f"{rate_of(each.of):,.0f}/s", f"{producers_of(each.of)}"
+            out.append((about["title"], due, count, rate, *cells, *used(each), "; ".join(each.said)))
     return out
+
+
+def used(found: Figures) -> tuple[str, str]:
+    """Processor time a message: of all processes of the system, and of producers and consumer."""
+    servers, load = found.spread("cpu_us.servers"), found.spread("cpu_us.producer")
+    return tuple("" if each is None else number(each.median) for each in (servers, load))  # type: ignore[return-value]
 
 
 def markdown(document: Document) -> str:
@@ -70,7 +106,7 @@ def markdown(document: Document) -> str:
 def drawn(document: Document) -> dict[str, str]:
     """p99 against rate, a line a system that has all of them."""
     figures = document.figures()
-    steps = sorted({of[1] for of in figures}, key=lambda workload: rate_of(("", workload)))
+    steps = sorted({of[1] for of in figures if producers_of(of) == 1}, key=lambda workload: rate_of(("", workload)))
     series = []
     for name in document.peers:
         found = [figures[name, step].spread("p99_ms") if (name, step) in figures else None for step in steps]

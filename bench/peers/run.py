@@ -25,7 +25,7 @@ from bench.peers.adapters.floor import Floor
 from bench.peers.calm import AGAIN_MAX, calm
 from bench.peers.contract import Peer, in_flight
 from bench.peers.figures import refusals, remarks
-from bench.peers.open_report import RATES
+from bench.peers.open_report import PRODUCERS, RATES, SYSTEMS, open_name
 from bench.peers.place import KEPT, KILLED_WITH_US, ROOT, BenchError, Place
 from bench.peers.report import table
 from bench.peers.session import carry_out, check_options, in_turns
@@ -33,6 +33,7 @@ from bench.peers.syncs import counted, opened_for_sync
 
 QUICK = ("tandemq", "floor", "redis", "rabbitmq-quorum")
 OPEN_RATES = ",".join(f"{rate:.0f}" for rate in RATES)
+OPEN_PRODUCERS = ",".join(map(str, PRODUCERS))
 UNANSWERED = ("enqueue", "drain", "flow")
 PROBED = 100  # messages under strace
 FLOOR_PROBE_S = 0.5  # its client is asked for a time, not for a count
@@ -150,8 +151,12 @@ class Measurement:
     def workloads(self) -> Iterator[dict[str, Any]]:
         """A line for each; the peer is checked before and after."""
         if self._options.rates:
-            for rate in self._options.rates:
-                yield from calm(lambda rate=rate: [self.open_loop(rate)], self._again_max)
+            for producers in self._options.producers:
+                for rate in self._options.rates:
+                    yield from calm(
+                        lambda rate=rate, producers=producers: [self.open_loop(rate, producers=producers)],
+                        self._again_max,
+                    )
             return
         if isinstance(self._peer, Floor):
             floor, spec = self._peer, {key: self._spec("floor")[key] for key in ("size", "warm_s", "seconds")}
@@ -232,10 +237,12 @@ class Measurement:
         producer.result()
         return consumer.result()
 
-    def open_loop(self, rate: float, meanwhile: Callable[[], None] | None = None, **more: Any) -> dict[str, Any]:
-        """So many messages a second, each sent when it is due, while a consumer takes them; `meanwhile` is called when
-        that has begun."""
-        spec = self._spec(f"open_{self._run}_{self._number}", rate=rate, **more)
+    def open_loop(
+        self, rate: float, meanwhile: Callable[[], None] | None = None, *, producers: int = 1, **more: Any
+    ) -> dict[str, Any]:
+        """So many messages a second, each sent when it is due by one of so many producers with connections of their
+        own, while a consumer takes them; `meanwhile` is called when that has begun."""
+        spec = self._spec(f"open_{self._run}_{self._number}", rate=rate, producers=producers, **more)
         producer = self._load("producer", spec)
         producer.ready()
         without = {key: value for key, value in spec.items() if key != "rate"}
@@ -244,7 +251,7 @@ class Measurement:
         if meanwhile:
             meanwhile()
         sent, received = producer.result(), consumer.result()
-        return self._line(f"open {rate:,.0f}/s", {**sent, "account": received["account"]})
+        return self._line(open_name(rate, producers), {**sent, "account": received["account"]})
 
     def _line(self, workload: str, result: dict[str, Any]) -> dict[str, Any]:
         line = {
@@ -261,13 +268,19 @@ class Measurement:
         return {**line, "refused": refusals(line), "remarks": remarks(line)}
 
 
-def rates_of(text: str, parser: argparse.ArgumentParser) -> list[float]:
+def default_s(options: argparse.Namespace) -> float:
+    """Of each measurement: open loops are many."""
+    return 3.0 if options.rates or options.quick else 5.0
+
+
+def rates_of(text: str, parser: argparse.ArgumentParser, option: str = "--open") -> list[float]:
     try:
         rates = [float(part) for part in text.split(",")]
     except ValueError:
         rates = []
     if not rates or min(rates) < 1:
-        parser.error(f"--open {text}: write rates of at least 1 a second, for example --open {OPEN_RATES}")
+        example = OPEN_RATES if option == "--open" else OPEN_PRODUCERS
+        parser.error(f"{option} {text}: write numbers of at least 1, for example {option} {example}")
     return rates
 
 
@@ -280,10 +293,13 @@ def main() -> None:
         const=OPEN_RATES,
         help=f"only open loops, at so many messages a second each (default: {OPEN_RATES})",
     )
+    parser.add_argument(
+        "--producers", default=OPEN_PRODUCERS, help=f"of open loops, each on a connection; default: {OPEN_PRODUCERS}"
+    )
     parser.add_argument("--quick", action="store_true", help="ours, the floor, Redis, RabbitMQ quorum; one short run")
     parser.add_argument("--peers", help=f"of {', '.join(PEERS)}; default: all that are installed")
     parser.add_argument("--runs", type=int, help="default: 3, with --quick 1")
-    parser.add_argument("--seconds", type=float, help="of each measurement; default: 5, with --quick 3")
+    parser.add_argument("--seconds", type=float, help="of each; default: 5, with --quick or --open 3")
     parser.add_argument("--size", type=int, default=1024, help="bytes of a payload")
     parser.add_argument("--folder", type=Path, default=KEPT / "run", help="where everything is while it runs")
     parser.add_argument(
@@ -293,14 +309,15 @@ def main() -> None:
     asked = options.peers is not None
     chosen = options.peers.split(",") if asked else QUICK if options.quick else tuple(PEERS)
     options.rates = rates_of(options.rates, parser) if options.rates else []
+    options.producers = [int(count) for count in rates_of(options.producers, parser, "--producers")]
     if options.rates:
         if not asked:
-            chosen = [name for name in QUICK if PEERS[name].open_loop]
+            chosen = list(SYSTEMS)
         elif closed := [name for name in chosen if name in PEERS and not PEERS[name].open_loop]:
             parser.error(f"no open loop for {', '.join(closed)}: its client waits for answers before it sends")
     options.peers = tuple(chosen)
     options.runs = (1 if options.quick else 3) if options.runs is None else options.runs
-    options.seconds = (3.0 if options.quick else 5.0) if options.seconds is None else options.seconds
+    options.seconds = default_s(options) if options.seconds is None else options.seconds
     options.warm_s = min(1.0, options.seconds / 4)
     kept = "open.json" if options.rates else "quick.json" if options.quick else "peers.json"
     options.out = options.out or KEPT / kept
@@ -308,6 +325,8 @@ def main() -> None:
 
     def measured(place: Place) -> Document:
         asked = {key: getattr(options, key) for key in ("runs", "seconds", "warm_s", "size", "rates")}
+        if options.rates:
+            asked["producers"] = options.producers
         again_max = 0 if options.quick else AGAIN_MAX  # a quick look is over in minutes on any machine
 
         def turn_of(peer: Peer, run: int) -> Measurement:

@@ -38,6 +38,7 @@ cluster {{
 
 class Nats(Peer):
     name = "nats"
+    open_loop = True
     title = "NATS JetStream R3, sync_interval always"
     promise = "synced by a majority: 2 of 3"
     copies = 2

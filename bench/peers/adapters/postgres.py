@@ -35,6 +35,7 @@ def unprivileged(*command: str) -> list[str]:
 
 class Postgres(Peer):
     name = "postgres"
+    open_loop = True
     title = "PostgreSQL, synchronous standby, SKIP LOCKED"
     promise = "synced on both: synchronous_commit on"
     copies = 2

@@ -13,7 +13,7 @@ import json
 import time
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import nats
@@ -23,6 +23,7 @@ from nats.aio.msg import Msg
 from nats.errors import TimeoutError as NoMessages
 from nats.js.api import AckPolicy, ConsumerConfig, RetentionPolicy, StorageType, StreamConfig
 
+from bench.peers.clients.spread import Due, when_due
 from bench.peers.load import WAIT_S, Job
 
 DURABLE = "bench"
@@ -81,6 +82,9 @@ def prepare(job: Job) -> None:
 
 
 def produce(job: Job) -> None:
+    if job.paced:
+        uvloop.run(open_loop(job))
+        return
     way = {"atomic": atomically, "fast": fast}.get(job.target["batches"], each) if job.batch > 1 else each
     uvloop.run(way(job))
 
@@ -113,6 +117,35 @@ async def each(job: Job) -> None:
                 await one(payload)
             assert not failures, failures
         await asyncio.wait_for(stream.publish_async_completed(), ANSWER_S)
+        assert not failures, failures
+
+
+async def open_loop(job: Job) -> None:
+    """Each message by itself, on the connection of its producer, whatever is unanswered."""
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(at_leader(job)) for _ in range(job.producers)]
+        streams = [client.jetstream(timeout=ANSWER_S, publish_async_max_pending=job.window) for client in clients]
+        failures: list[BaseException] = []
+        publishing: set[asyncio.Task[None]] = set()
+
+        async def publish(number: int, payload: bytes, due: float) -> None:
+            def answered(done: asyncio.Future[object]) -> None:
+                if failure := done.exception():
+                    failures.append(failure)
+                else:
+                    job.answered(1, due)
+
+            (await streams[number].publish_async(job.queue, payload)).add_done_callback(answered)
+
+        def hand(number: int, message: Due) -> None:
+            task = asyncio.create_task(publish(number, *message))
+            publishing.add(task)
+            task.add_done_callback(publishing.discard)
+
+        await when_due(job, job.producers, hand)
+        await asyncio.gather(*publishing)
+        for stream in streams:
+            await asyncio.wait_for(stream.publish_async_completed(), ANSWER_S)
         assert not failures, failures
 
 
@@ -192,7 +225,7 @@ async def consuming(job: Job) -> None:
         while not job.done():
             try:
                 messages = await subscription.fetch(job.batch, timeout=FETCH_S)
-            except NoMessages:
+            except (NoMessages, TimeoutError):  # its own, or the loop's where the server is late
                 continue
             job.received([message.data for message in messages])
             last = messages[-1]

@@ -9,7 +9,9 @@ from __future__ import annotations
 import time
 
 import psycopg
+import uvloop
 
+from bench.peers.clients.spread import Due, Send, one_request_each
 from bench.peers.load import WAIT_S, Job, in_lanes
 
 CONNECTIONS = 3
@@ -33,16 +35,40 @@ def prepare(job: Job) -> None:
 
 
 def produce(job: Job) -> None:
-    in_lanes(job, CONNECTIONS, produce_lane)
+    if job.producers > 1:
+        uvloop.run(produce_from_many(job))
+    else:
+        in_lanes(job, CONNECTIONS, produce_lane)
+
+
+async def produce_from_many(job: Job) -> None:
+    """Producers of their own: a connection each, one commit under way on it."""
+    connections = [
+        await psycopg.AsyncConnection.connect(job.target["dsn"], autocommit=True) for _ in range(job.producers)
+    ]
+    insert = f"insert into {job.queue} (body) values (%b)"
+
+    def send_by(connection: psycopg.AsyncConnection) -> Send:
+        async def send(messages: list[Due]) -> None:
+            if len(messages) == 1:
+                await connection.execute(insert, [messages[0][0]], prepare=True)
+                return
+            async with connection.cursor() as cursor:
+                await cursor.executemany(insert, [[payload] for payload, _ in messages])
+
+        return send
+
+    await one_request_each(job, [send_by(connection) for connection in connections])
+    for connection in connections:
+        await connection.close()
 
 
 def produce_lane(job: Job) -> None:
     with psycopg.connect(job.target["dsn"], autocommit=True) as connection:
         insert = f"insert into {job.queue} (body) values (%b)"
         while not job.over:
-            began = time.perf_counter()
             if not (payloads := job.take(job.batch)):
-                time.sleep(WAIT_S)
+                time.sleep(job.wait_s)
                 continue
             if len(payloads) == 1:
                 connection.execute(insert, payloads, prepare=True)
@@ -51,7 +77,7 @@ def produce_lane(job: Job) -> None:
                     copy.set_types(["bytea"])
                     for payload in payloads:
                         copy.write_row((payload,))
-            job.answered(len(payloads), began)
+            job.answered(len(payloads), payloads.began)
 
 
 def consume(job: Job) -> None:

@@ -7,9 +7,11 @@ AMQP 0.9.1 has no batch; the broker confirms many messages by one frame, and a c
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import pika
+import pika.adapters.select_connection
 
 from bench.peers.load import WAIT_S, Job
 
@@ -31,12 +33,15 @@ def prepare(job: Job) -> None:
 class Session(ABC):
     """One connection with one channel; what happens on it is up to a subclass. A closed channel ends the process."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, ioloop: Any = None) -> None:
         self.job = job
         self.channel: Any = None
         self._ended = ""
         self.connection = pika.SelectConnection(
-            parameters(job), on_open_callback=self._opened, on_open_error_callback=self._failed
+            parameters(job),
+            on_open_callback=self._opened,
+            on_open_error_callback=self._failed,
+            custom_ioloop=ioloop,
         )
 
     def run(self) -> None:
@@ -116,6 +121,64 @@ class Producer(Session):
         self._send()
 
 
+class OneOfMany(Session):
+    """A producer of its own beside others on the same loop: publishes what it is handed."""
+
+    def __init__(self, job: Job, ioloop: Any, ready: Callable[[], None], answered: Callable[[], None]) -> None:
+        super().__init__(job, ioloop)
+        self._ready, self._answered = ready, answered
+        self._properties = pika.BasicProperties(delivery_mode=2)
+        self._sent: dict[int, float] = {}  # by the number that the confirm will have; in order
+        self._tag = 0
+
+    def begin(self) -> None:
+        self.channel.confirm_delivery(self._confirmed, callback=lambda _: self._ready())
+
+    def publish(self, payload: bytes, due: float) -> None:
+        self.channel.basic_publish("", self.job.queue, payload, self._properties)
+        self._tag += 1
+        self._sent[self._tag] = due
+
+    def _confirmed(self, frame: Any) -> None:
+        method = frame.method
+        assert isinstance(method, pika.spec.Basic.Ack), "a message was refused"
+        tags = [tag for tag in self._sent if tag <= method.delivery_tag] if method.multiple else [method.delivery_tag]
+        for tag in tags:
+            self.job.answered(1, self._sent.pop(tag))
+        self._answered()
+
+
+class Many:
+    """So many producers, each message by the next one when it is due."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._unready = job.producers
+        self._number = 0
+        self._ioloop = pika.adapters.select_connection.IOLoop()
+        self._sessions = [OneOfMany(job, self._ioloop, self._ready, self._end) for _ in range(job.producers)]
+
+    def run(self) -> None:
+        self._sessions[0].run()
+
+    def _ready(self) -> None:
+        self._unready -= 1
+        if not self._unready:
+            self._job.wake_when_due(lambda: self._ioloop.add_callback_threadsafe(self._send))
+
+    def _send(self) -> None:
+        while payloads := self._job.take(self._job.batch):
+            for place, payload in enumerate(payloads):
+                session = self._sessions[self._number % len(self._sessions)]
+                session.publish(payload, payloads.began + place * self._job.step_s)
+                self._number += 1
+        self._end()
+
+    def _end(self) -> None:
+        if self._job.over and not self._job.unanswered:
+            self._sessions[0].close()  # which ends the loop; the others go with the process
+
+
 class Consumer(Session):
     def begin(self) -> None:
         self._bodies: list[bytes] = []
@@ -145,7 +208,7 @@ class Consumer(Session):
 
 
 def produce(job: Job) -> None:
-    Producer(job).run()
+    (Many if job.producers > 1 else Producer)(job).run()
 
 
 def consume(job: Job) -> None:

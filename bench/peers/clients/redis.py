@@ -8,10 +8,15 @@ one round trip; it does not wait for the second node, as no client here waits fo
 
 from __future__ import annotations
 
+import asyncio
 import time
+from typing import Any
 
+import redis.asyncio as asyncio_redis
+import uvloop
 from redis import Redis
 
+from bench.peers.clients.spread import Due, Send, one_request_each
 from bench.peers.load import Job, in_lanes
 
 GROUP = "bench"
@@ -31,7 +36,41 @@ def prepare(job: Job) -> None:
 
 
 def produce(job: Job) -> None:
-    in_lanes(job, CONNECTIONS, produce_lane)
+    if job.producers > 1:
+        uvloop.run(produce_from_many(job))
+    else:
+        in_lanes(job, CONNECTIONS, produce_lane)
+
+
+async def produce_from_many(job: Job) -> None:
+    """Producers of their own: a connection each, one request under way on it."""
+    clients = [
+        asyncio_redis.Redis(host=job.target["host"], port=job.target["port"], protocol=2, single_connection_client=True)
+        for _ in range(job.producers)
+    ]
+
+    def send_by(redis: asyncio_redis.Redis) -> Send:
+        async def send(messages: list[Due]) -> None:
+            pipeline = redis.pipeline(transaction=False)
+            for payload, _ in messages:
+                pipeline.execute_command("XADD", job.queue, "*", "b", payload)
+            pipeline.execute_command(*synced_by(job))
+            check_synced(job, (await pipeline.execute())[-1])
+
+        return send
+
+    await asyncio.gather(*(client.initialize() for client in clients))
+    await one_request_each(job, [send_by(client) for client in clients])
+    await asyncio.gather(*(client.aclose() for client in clients))
+
+
+def synced_by(job: Job) -> tuple[object, ...]:
+    return ("WAITAOF", 1, 1, SYNC_MS) if job.target["waitaof"] else ("WAIT", 1, SYNC_MS)
+
+
+def check_synced(job: Job, answer: Any) -> None:
+    copies = answer if job.target["waitaof"] else [1, answer]
+    assert min(copies) >= 1, "the replica did not answer in time"
 
 
 def produce_lane(job: Job) -> None:
@@ -43,14 +82,8 @@ def produce_lane(job: Job) -> None:
             pipeline = redis.pipeline(transaction=False)
             for payload in payloads:
                 pipeline.execute_command("XADD", job.queue, "*", "b", payload)
-            if job.target["waitaof"]:
-                pipeline.execute_command("WAITAOF", 1, 1, SYNC_MS)
-                local, copies = pipeline.execute()[-1]
-                synced = local >= 1 and copies >= 1
-            else:
-                pipeline.execute_command("WAIT", 1, SYNC_MS)
-                synced = pipeline.execute()[-1] >= 1
-            assert synced, "the replica did not answer in time"
+            pipeline.execute_command(*synced_by(job))
+            check_synced(job, pipeline.execute()[-1])
             job.answered(len(payloads), payloads.began)
 
 

@@ -5,11 +5,14 @@ acked.
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import uvloop
 
+from bench.peers.clients.spread import Due, when_due
 from bench.peers.load import Job, Taken
 from tandemq import aio
+from tandemq.client.receipts import Receipt
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 
 CREDIT_BYTES = 64 << 20
@@ -26,7 +29,7 @@ def prepare(job: Job) -> None:
 
 
 def produce(job: Job) -> None:
-    uvloop.run(producing(job))
+    uvloop.run(open_loop(job) if job.paced else producing(job))
 
 
 async def producing(job: Job) -> None:
@@ -44,15 +47,6 @@ async def producing(job: Job) -> None:
             else:
                 await asyncio.sleep(job.wait_s)
 
-    async def open_loop() -> None:
-        due, loop = asyncio.Event(), asyncio.get_running_loop()
-        job.wake_when_due(lambda: loop.call_soon_threadsafe(due.set))
-        while not job.over:
-            await due.wait()
-            due.clear()
-            while payloads := job.take(job.batch):
-                group.create_task(send(payloads))
-
     async with (
         aio.connect(job.target["servers"]) as client,
         client.producer(
@@ -60,11 +54,36 @@ async def producing(job: Job) -> None:
         ) as producer,
         asyncio.TaskGroup() as group,
     ):
-        if job.paced:
-            group.create_task(open_loop())
-        else:
-            for _ in range(lanes):
-                group.create_task(lane())
+        for _ in range(lanes):
+            group.create_task(lane())
+
+
+async def open_loop(job: Job) -> None:
+    """As an application sends: each message by itself, with the defaults of the SDK, which gathers them."""
+    copies = job.target.get("copies", 2)
+    failures: list[BaseException] = []
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(aio.connect(job.target["servers"])) for _ in range(job.producers)]
+        producers = [
+            await stack.enter_async_context(client.producer(job.queue, min_copies=copies)) for client in clients
+        ]
+
+        def hand(number: int, message: Due) -> None:
+            payload, due = message
+
+            def answered(done: asyncio.Future[Receipt]) -> None:
+                failure = done.exception()
+                if failure is None and done.result().copies >= copies:
+                    job.answered(1, due)
+                else:
+                    failures.append(failure or AssertionError("acknowledged on too few copies"))
+
+            producers[number].send_nowait(payload).add_done_callback(answered)
+
+        await when_due(job, job.producers, hand)
+        await asyncio.gather(*(producer.flush() for producer in producers))
+    if failures:
+        raise failures[0]
 
 
 def consume(job: Job) -> None:

@@ -125,6 +125,12 @@ def test_what_a_run_lacks_is_named(name: str, of: tuple[str, ...], field: str) -
     assert f"without {field}: {' '.join(of)} (run 1)" in changed(name, lack)[0]
 
 
+def test_open_loops_lack_no_system_rate_or_number_of_producers() -> None:
+    """Once there are producers: the committed document is from before."""
+    said = changed("open", lambda found: found.options.update(producers=[1]))
+    assert said == ["without nats, postgres", "without 300/s", "without 50 producers"]
+
+
 def test_a_run_that_broke_off_is_named_once() -> None:
     def fail(found: Document) -> None:
         found.failed.append({"of": ["redis"], "run": 1, "why": "x"})

@@ -65,11 +65,14 @@ def test_open_loops_are_shown_by_rate_and_a_refused_one_is_in_no_figure() -> Non
         line(peer, f"open {rate}/s", run, 1000.0 + run, **more)
         for peer in ("tandemq", "redis") for rate in ("20,000", "1,000") for run in range(3)
     ]  # fmt: skip
-    assert [row[:3] for row in open_report.rows(document(lines))[1:3]] == [
-        ("Tandemq", "1,000/s", "1,001"),
-        ("Tandemq", "20,000/s", "1,001"),
+    lines += [line("tandemq", "open 1,000/s from 50", run, 1000.0, **more) for run in range(3)]
+    assert [row[:4] for row in open_report.rows(document(lines))[1:4]] == [
+        ("Tandemq", "1,000/s", "1", "1,001"),
+        ("Tandemq", "20,000/s", "1", "1,001"),
+        ("Tandemq", "1,000/s", "50", "1,000"),
     ]
-    assert open_report.rows(document(lines))[1][3:] == ("1.00", "4.00", "10.01", "9.00", "0.10", "")
+    assert open_report.rows(document(lines))[1][4:9] == ("1.00", "4.00", "10.01", "9.00", "0.10")
+    assert open_report.rows(document(lines))[1][-1] == ""
     assert open_report.drawn(document(lines))["open-p99.svg"].count("<circle") == 4
     for each in lines:
         each["broke"] = ["the load was the bottleneck"] if each["peer"] == "redis" else []
