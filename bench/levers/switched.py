@@ -8,8 +8,11 @@ import sys
 from tandemq.grpc_engine import without_event_engine
 
 if __name__ == "__main__":
-    with without_event_engine(os.environ):  # what serves imports gRPC so; the switches import it before
-        from bench.levers.table import switch_off
-        from tandemq.cli import main
+    with without_event_engine(os.environ):  # as what serves does, before a switch imports it
+        import grpc  # noqa: F401
+
+    from bench.levers.table import switch_off
+    from tandemq.cli import main
+
     switch_off(sys.argv.pop(1))
     main()

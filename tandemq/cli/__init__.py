@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from types import MappingProxyType, TracebackType
 from typing import Any
 
@@ -65,8 +65,10 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        with without_event_engine(os.environ) if cmd_name in SERVERS else nullcontext():
-            command = getattr(importlib.import_module(module), attribute)
+        if cmd_name in SERVERS:
+            with without_event_engine(os.environ):
+                importlib.import_module("grpc")
+        command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
         return command
 

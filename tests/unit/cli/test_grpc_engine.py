@@ -56,7 +56,7 @@ def test_a_version_that_was_not_measured_is_left_alone(
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_only_what_serves_is_without_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[str | None] = []
+    seen: list[tuple[str, str | None]] = []
 
     class Module:
         serve = witness = click.Command("any")
@@ -64,14 +64,31 @@ def test_only_what_serves_is_without_it(name: str, monkeypatch: pytest.MonkeyPat
         def __getattr__(self, _: str) -> click.Command:
             return self.serve
 
-    def load(_: str) -> Module:
-        seen.append(os.environ.get(SETTING))
+    def load(module: str) -> Module:
+        seen.append((module, os.environ.get(SETTING)))
         return Module()
 
     monkeypatch.delenv(SETTING, raising=False)
     monkeypatch.setattr("tandemq.cli.importlib.import_module", load)
     assert LazyGroup().get_command(click.Context(click.Command("root")), name) is not None
-    assert seen == [OFF if name in SERVERS else None]
+    own = COMMANDS[name][0].partition(":")[0]
+    assert seen == [*([("grpc", OFF)] if name in SERVERS else []), (own, None)]
+
+
+@pytest.mark.parametrize("name", ["serve", "witness", "pair"])
+def test_what_serves_imports_grpc_while_it_is_off(name: str) -> None:
+    """gRPC reads it when it is imported: a command that does so later would have it on."""
+    code = (
+        "import importlib, os, sys, tandemq.cli as cli, tandemq.grpc_engine as engine\n"
+        "class Watch:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'grpc._cython': print(os.environ.get(engine.SETTING))\n"
+        "sys.meta_path.insert(0, Watch())\n"
+        f"cli.root.get_command(None, {name!r})\n"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != SETTING}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == (f"{OFF}\n" if name in SERVERS else "")
 
 
 @pytest.mark.parametrize(("setting", "known"), [(OFF, True), ("-no_such_experiment", False)])
