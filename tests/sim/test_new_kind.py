@@ -13,7 +13,7 @@ import pytest
 SCRIPT = """
 from dataclasses import replace
 
-from chaos.sim.faults.table import KINDS, Entry
+from chaos.sim.faults import table
 from chaos.sim.faults.kinds import MEMBERS
 
 
@@ -30,7 +30,7 @@ class Hiccup:
         return True
 
 
-KINDS["hiccup"] = Entry(Hiccup)
+table.KINDS = {**table.KINDS, "hiccup": table.Entry(Hiccup)}
 
 from chaos.sim.tools.product import of_product
 from chaos.sim.tools.tally import Tally, floors
