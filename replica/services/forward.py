@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
 QUERY = "/tandemq.v1."
 BROKEN = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.INTERNAL)
+"""Without a word of a member: how a call ends whose connection broke. INTERNAL where a frame was just being written."""
 ASKED_AGAIN_MAX = 3
 """Openings of a stream that end before anybody has heard why; then INTERNAL stands."""
-"""Without a word of a member: how a call ends whose connection broke. INTERNAL where a frame was just being written."""
 ANSWER_S = 0.05
 """What an answer needs to reach a caller whose time is nearly over."""
 LOOK_S = 0.25
@@ -214,13 +214,11 @@ async def _carry(asked: Callable[[], Any], first: bytes, context: Context, clien
     write = context.write if client is None else client.write
     task: asyncio.Task[None] | None = None
     try:
-        for _ in range(ASKED_AGAIN_MAX):
-            if await _takes(call, first):
-                break
+        left = ASKED_AGAIN_MAX
+        while not await _takes(call, first, may_raise=not left):
             call.cancel()
             call = asked()
-        else:
-            await call.write(first)
+            left -= 1
         task = asyncio.create_task(upstream())
         while isinstance(frame := await call.read(), bytes):
             await write(frame)
@@ -237,14 +235,14 @@ async def _carry(asked: Callable[[], Any], first: bytes, context: Context, clien
         call.cancel()
 
 
-async def _takes(call: Any, first: bytes) -> bool:
+async def _takes(call: Any, first: bytes, *, may_raise: bool) -> bool:
     """False: it ended while its first frame was on its way, and gRPC has nothing but INTERNAL for that. Whoever refused
-    it at once does so again, and an opening frame may come twice.
+    it at once does so again, and an opening frame may come twice. `may_raise`: nobody will ask again.
     """
     try:
         await call.write(first)
     except grpc.aio.AioRpcError as error:
-        if error.code() is not grpc.StatusCode.INTERNAL:
+        if may_raise or error.code() is not grpc.StatusCode.INTERNAL:
             raise
         return False
     return True
