@@ -34,9 +34,8 @@ MOVES: Mapping[Role, frozenset[Role]] = MappingProxyType(
         R.PROBE: frozenset({R.REPLICA, R.MASTER, R.DIVERGED, R.MAINTENANCE, R.FAILED}),
         R.REPLICA: frozenset({R.PROBE, R.MASTER, R.FAILED}),  # MASTER: by an operator's word, while the master cedes
         R.MASTER: frozenset({R.PROBE, R.MASTER_SUSPENDED, R.CEDING, R.FAILED}),
-        R.MASTER_SUSPENDED: frozenset(
-            {R.PROBE, R.REPLICA, R.MASTER, R.CEDING, R.FAILED}
-        ),  # REPLICA: its claim is given up
+        # REPLICA: its claim is given up
+        R.MASTER_SUSPENDED: frozenset({R.PROBE, R.REPLICA, R.MASTER, R.CEDING, R.FAILED}),
         R.CEDING: frozenset({R.PROBE, R.REPLICA, R.MASTER, R.FAILED}),
         R.DIVERGED: frozenset({R.PROBE, R.MASTER, R.FAILED}),  # only an operator's word leads out
         R.MAINTENANCE: frozenset({R.PROBE, R.MASTER, R.FAILED}),
