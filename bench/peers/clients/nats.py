@@ -227,6 +227,8 @@ async def consuming(job: Job) -> None:
                 messages = await subscription.fetch(job.batch, timeout=FETCH_S)
             except (NoMessages, TimeoutError):  # its own, or the loop's where the server is late
                 continue
+            if not messages:  # a server that is late may end a fetch without one
+                continue
             job.received([message.data for message in messages])
             last = messages[-1]
             await last.ack()

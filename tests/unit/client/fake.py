@@ -61,6 +61,8 @@ class FakeMember:
         self.consume: list[Script] = []
         self.watch: list[Script] = []
         self.unary: dict[str, Callable[[bytes, Any], Awaitable[bytes]]] = {}
+        self.answers: dict[str, Callable[[bytes, Any], Awaitable[None]]] = {}
+        """Of calls whose answers are streams."""
         self.produced: list[FakeStream] = []
         self.consumed: list[FakeStream] = []
         self.watched: list[FakeStream] = []
@@ -128,6 +130,8 @@ class _Handlers(grpc.GenericRpcHandler):
             return grpc.stream_stream_rpc_method_handler(consume)
         if path in member.unary:
             return grpc.unary_unary_rpc_method_handler(member.unary[path])
+        if path in member.answers:
+            return grpc.unary_stream_rpc_method_handler(member.answers[path])
         return None
 
 

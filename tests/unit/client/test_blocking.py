@@ -256,3 +256,26 @@ def test_the_public_surface_type_checks_as_a_strangers_files() -> None:
     command = [sys.executable, "-m", "mypy", "--strict", *map(str, sorted((root / "tests/typing").glob("*.py")))]
     done = subprocess.run(command, cwd=root, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+def test_what_cannot_be_settled_any_more_is_raised_by_whoever_settles_next(member: FakeMember) -> None:
+    """The consumer failed on its own thread's loop; the one who settles is on another."""
+
+    async def delivers(stream: FakeStream) -> None:
+        await open_consumer(member, stream)
+        await deliver(stream, 7, segment(1, [b"a", b"b", b"c"]))
+        await stream.read()
+        await stream.write(goaway=pb.Goaway(error=common.Error(reason=common.REASON_QUEUE_NOT_FOUND)))
+        await stream.over.wait()
+
+    member.consume = [delivers]
+    with tandemq.connect(member.endpoint) as client:
+        consumer = client.consumer("q")
+        batch = next(consumer.batches())
+        with pytest.raises(NotFound):
+            next(consumer.batches())
+        batch[0].ack()
+        with pytest.raises(NotFound):
+            consumer.settled()
+        with pytest.raises(NotFound):
+            batch[1].ack()

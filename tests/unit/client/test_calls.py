@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +16,7 @@ from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import pair_service_pb2 as pair
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as pb
+from tests.support.until import OUTER_S
 from tests.unit.client.fake import QUEUE, FakeMember, refuse
 
 ADMIN = "/tandemq.v1.QueueAdminService/"
@@ -156,3 +158,26 @@ async def test_every_member_is_asked_for_its_view(member: FakeMember) -> None:
     assert [answer.endpoint for answer in answers] == [member.endpoint, "127.0.0.1:1", other.endpoint]
     assert isinstance(answers[1].error, Unreachable)
     assert [answer.status.member.name for answer in answers if answer.status] == ["a", "b"]
+
+
+async def test_whoever_stops_reading_a_stream_of_answers_ends_it_at_the_member(member: FakeMember) -> None:
+    ended = asyncio.Event()
+
+    async def list_all(_request: bytes, context: Any) -> None:
+        try:
+            await context.write(admin.GetQueueResponse(header=member.header()).SerializeToString())
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    member.answers[ADMIN + "ListQueues"] = list_all
+    async with aio.connect(member.endpoint) as client:
+        request = admin.ListQueuesRequest()
+        answers = client.links.own.caller.stream(
+            member.endpoint, ADMIN + "ListQueues", request, admin.GetQueueResponse, None
+        )
+        assert (await anext(answers)).header.member == "a"
+        assert isinstance(answers, AsyncGenerator)
+        await answers.aclose()
+        async with asyncio.timeout(OUTER_S):
+            await ended.wait()

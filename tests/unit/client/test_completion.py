@@ -269,3 +269,16 @@ async def test_a_request_without_an_answer_in_time_raises_what_it_ended_as(membe
         assert caught.value.metadata == {"final_state": "NONE", "handle": b"open".hex()}
         with pytest.raises(TimedOut, match="ended as NONE"):
             await client.call("q", b"done", 0)
+
+
+async def test_an_answer_that_came_a_moment_after_the_wait_is_asked_for(member: FakeMember) -> None:
+    async def enqueue(_request: bytes, _context: Any) -> bytes:
+        found = pb.EnqueueResult(index=1, handle=b"h", completed=True, final_state=pb.FINAL_STATE_REPLIED)
+        return pb.EnqueueResponse(header=member.header(), results=[found]).SerializeToString()
+
+    member.unary[QUEUE + "Enqueue"] = enqueue
+    answer = message_pb2.Message(payload=b"answer")
+    seen = asked(member, [status(b"h", final=pb.FINAL_STATE_REPLIED, completed=True, reply=answer)])
+    async with aio.connect(member.endpoint) as client:
+        assert (await client.call("q", b"question", 0)).payload == b"answer"
+    assert [list(request.handles) for request in seen] == [[b"h"]]

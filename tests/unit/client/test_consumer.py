@@ -350,3 +350,36 @@ def test_a_retryable_result_keeps_the_frame() -> None:
     assert settling.next_frame() is None
     settling.opened()
     assert settling.next_frame() == frame
+
+
+async def test_goaway_leads_to_the_master(member: FakeMember, other: FakeMember) -> None:
+    async def moves(stream: FakeStream) -> None:
+        await open_consumer(member, stream)
+        await stream.read()
+        error = common.Error(reason=common.REASON_NOT_MASTER)
+        await stream.write(goaway=pb.Goaway(master_endpoint=other.endpoint, epoch=5, error=error))
+        await stream.over.wait()
+
+    async def delivers(stream: FakeStream) -> None:
+        await open_consumer(other, stream)
+        await deliver(stream, 7, segment(1, [b"a"]))
+        await confirm(stream, await next_settle(stream))
+        await stream.read()
+
+    member.consume, other.consume = [moves], [delivers]
+    async with aio.connect(member.endpoint) as client, client.consumer("q") as consumer:
+        await (await anext(consumer)).ack_async()
+        assert (client.master(), client.epoch()) == (other.endpoint, 5)
+
+
+async def test_goaway_of_a_queue_that_is_gone_ends_the_iteration(member: FakeMember) -> None:
+    async def gone(stream: FakeStream) -> None:
+        await open_consumer(member, stream)
+        await stream.read()
+        await stream.write(goaway=pb.Goaway(error=common.Error(reason=common.REASON_QUEUE_NOT_FOUND)))
+        await stream.over.wait()
+
+    member.consume = [gone]
+    async with aio.connect(member.endpoint) as client:
+        with pytest.raises(NotFound):
+            await anext(client.consumer("q"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import grpc
+
 from tandemq.client.members import CHANNELS_LEARNED_MAX, Members
 
 
@@ -18,3 +20,12 @@ async def test_what_was_heard_goes_with_the_channel() -> None:
     assert members.heard_s(gone) == 0.0
     await members.close()
     assert members.heard_s("named:1") == 0.0
+
+
+async def test_with_the_client_its_connections_end() -> None:
+    members = Members(("127.0.0.1:1",))
+    channel = members.channel("127.0.0.1:1")
+    await members.close()
+    assert channel.get_state() is grpc.ChannelConnectivity.SHUTDOWN
+    assert members.channel("127.0.0.1:1") is not channel
+    await members.close()

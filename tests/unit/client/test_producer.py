@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import pytest
@@ -16,12 +15,6 @@ from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import queue_service_pb2 as pb
 from tests.support.until import OUTER_S, until
 from tests.unit.client.fake import FakeMember, FakeStream, Ledger, open_producer, rejected, serving
-
-
-@pytest.fixture
-async def other() -> AsyncIterator[FakeMember]:
-    async with FakeMember("b") as started:
-        yield started
 
 
 def batches(stream: FakeStream) -> list[pb.EnqueueBatch]:
