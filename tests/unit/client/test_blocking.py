@@ -279,3 +279,47 @@ def test_what_cannot_be_settled_any_more_is_raised_by_whoever_settles_next(membe
             consumer.settled()
         with pytest.raises(NotFound):
             batch[1].ack()
+
+
+def test_batches_end_with_the_consumer(member: FakeMember) -> None:
+    async def delivers(stream: FakeStream) -> None:
+        await open_consumer(member, stream)
+        await deliver(stream, 0, segment(1, [b"a"]))
+        while await stream.read() is not None:
+            pass
+
+    member.consume = [delivers]
+    with tandemq.connect(member.endpoint) as client:
+        consumer = client.consumer("q")
+        batches = consumer.batches()
+        assert next(batches).payloads == [b"a"]
+        consumer.close()
+        assert next(batches, None) is None
+        assert next(consumer, None) is None
+
+
+def test_answers_and_settlements_from_threads_leave_in_their_order(member: FakeMember) -> None:
+    seen: list[tuple[str, int, bytes]] = []
+
+    async def script(stream: FakeStream) -> None:
+        await open_consumer(member, stream)
+        await deliver(stream, 7, segment(1, [b"a", b"b", b"c", b"d"]))
+        while (request := await stream.read()) is not None:
+            kind = request.WhichOneof("frame")
+            if kind == "reply":
+                seen.append((kind, request.reply.index, request.reply.message.payload))
+                confirmed = pb.ConsumeSettled(settle_id=request.reply.settle_id, results=[pb.SettleResult()])
+                await stream.write(settled=confirmed)
+            elif kind == "settle":
+                seen.extend((kind, first, b"") for _, runs in ranges(request.settle) for first, _ in runs)
+                await confirm(stream, request.settle)
+
+    member.consume = [script]
+    with tandemq.connect(member.endpoint) as client, client.consumer("q") as consumer:
+        first, second, third, fourth = (next(consumer) for _ in range(4))
+        first.reply(b"1", correlation_id="one")
+        second.ack()
+        third.reply(b"3")
+        consumer.reply(fourth, b"4")
+        consumer.settled()
+    assert seen == [("reply", 1, b"1"), ("settle", 2, b""), ("reply", 3, b"3"), ("reply", 4, b"4")]

@@ -15,7 +15,7 @@ from tandemq.errors import LeaseLost, NotFound
 from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import message_pb2
 from tandemq.v1 import queue_service_pb2 as pb
-from tests.support.until import until
+from tests.support.until import OUTER_S, until
 from tests.unit.client.fake import FakeMember, FakeStream
 
 
@@ -383,3 +383,55 @@ async def test_goaway_of_a_queue_that_is_gone_ends_the_iteration(member: FakeMem
     async with aio.connect(member.endpoint) as client:
         with pytest.raises(NotFound):
             await anext(client.consumer("q"))
+
+
+async def test_whoever_waits_for_what_he_settled_waits_for_nothing_that_was_settled_later(member: FakeMember) -> None:
+    first_settled, second_settled = asyncio.Event(), asyncio.Event()
+
+    async def confirms_in_turn(stream: FakeStream) -> None:
+        await open_consumer(member, stream)
+        await deliver(stream, 7, segment(1, [b"a", b"b"]))
+        for settled in (first_settled, second_settled):
+            settle = await next_settle(stream)
+            await settled.wait()
+            await confirm(stream, settle)
+        await stream.read()
+
+    member.consume = [confirms_in_turn]
+    async with aio.connect(member.endpoint) as client, client.consumer("q") as consumer:
+        first, second = await anext(consumer), await anext(consumer)
+        first.ack()
+        one = asyncio.create_task(consumer.settled())
+        await asyncio.sleep(0)
+        second.ack()
+        both = asyncio.create_task(consumer.settled())
+        await asyncio.sleep(0)
+        first_settled.set()
+        async with asyncio.timeout(OUTER_S):
+            await one
+            assert not both.done()
+            second_settled.set()
+            await both
+
+
+async def test_word_of_a_new_epoch_reaches_the_client_with_a_sign_of_progress_and_with_a_confirmation(
+    member: FakeMember,
+) -> None:
+    async def speaks(stream: FakeStream) -> None:
+        await open_consumer(member, stream)
+        await stream.write(progress=pb.ConsumeProgress(header=member.header(epoch=6)))
+        await deliver(stream, 7, segment(1, [b"a"]))
+        settle = await next_settle(stream)
+        await stream.write(
+            settled=pb.ConsumeSettled(
+                settle_id=settle.settle_id, results=[pb.SettleResult()], header=member.header(epoch=8)
+            )
+        )
+        await stream.read()
+
+    member.consume = [speaks]
+    async with aio.connect(member.endpoint) as client, client.consumer("q") as consumer:
+        delivery = await anext(consumer)
+        assert client.epoch() == 6
+        await delivery.ack_async()
+        assert client.epoch() == 8

@@ -369,3 +369,15 @@ async def test_a_refusal_passes_through(orders: Named, billing: Named) -> None:
     async with aio.connect("//orders", resolvers=[site(orders, billing)]) as client:
         with pytest.raises(NotFound, match="no queue invoices"):
             await client.get_queue("//billing/invoices")
+
+
+async def test_the_own_manager_by_any_of_its_names_is_one_connection(orders: Named, billing: Named) -> None:
+    async with aio.connect("//orders", resolvers=[site(orders, billing)]) as client:
+        own = client.links.own
+        for name in ("q", "//orders/q"):
+            assert client.links.at(name) == (own, "q")
+        other, relative = client.links.at("//billing/q")
+        assert (relative, other is own, client.links.at("//billing/q")[0] is other) == ("q", False, True)
+    async with aio.connect("///cf/hotline", resolvers=[site(orders, billing)]) as client:
+        assert client.links.at("///cf/hotline") == (client.links.own, "cf/hotline")
+        assert client.links.at("///cf/other")[0] is not client.links.own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import grpc
 
-from tandemq.client.members import CHANNELS_LEARNED_MAX, Members
+from tandemq.client.members import CHANNELS_LEARNED_MAX, DOMAINS_MAX, QUEUES_MAX, Members
 
 
 async def test_what_was_heard_goes_with_the_channel() -> None:
@@ -29,3 +29,16 @@ async def test_with_the_client_its_connections_end() -> None:
     assert channel.get_state() is grpc.ChannelConnectivity.SHUTDOWN
     assert members.channel("127.0.0.1:1") is not channel
     await members.close()
+
+
+async def test_what_is_known_of_queues_and_domains_is_bounded_and_the_oldest_goes() -> None:
+    members = Members(("127.0.0.1:1",))
+    for number in range(QUEUES_MAX + 1):
+        members.masters.place(f"q{number}", "main")
+    assert [members.masters.domain_of(f"q{number}") for number in (0, 1, QUEUES_MAX)] == ["", "main", "main"]
+    members.masters.place("q1", "main")  # heard of again
+    members.masters.place("new", "main")
+    assert [members.masters.domain_of(name) for name in ("q1", "q2")] == ["main", ""]
+    for number in range(DOMAINS_MAX + 1):
+        members.masters.learn(f"d{number}", 3, "b:1")
+    assert [members.masters.endpoint(f"d{number}") for number in (0, 1, DOMAINS_MAX)] == ["", "b:1", "b:1"]

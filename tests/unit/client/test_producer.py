@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tandemq.client import aio
-from tandemq.client.receipts import Level, domain_number, message_id
+from tandemq.client.receipts import Level, Receipt, domain_number, message_id
 from tandemq.errors import Closed, InDoubt, InvalidRequest, NotFound, Refused, ResourceExhausted
 from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import queue_service_pb2 as pb
@@ -421,3 +421,31 @@ async def test_a_send_many_that_was_given_up_leaves_no_error_that_nobody_asks_fo
     del sending, producer
     gc.collect()
     assert noise == []
+
+
+async def test_messages_that_were_sent_one_by_one_are_answered_one_by_one(member: FakeMember) -> None:
+    """Though they travelled together, and one of them was refused."""
+
+    async def refuses_the_second(stream: FakeStream) -> None:
+        await open_producer(member, stream, Ledger())
+        batch = (await stream.read()).batch
+        error = common.Error(reason=common.REASON_QUEUE_FULL)
+        ack = pb.EnqueueAck(
+            queue="q",
+            first_sequence=batch.first_sequence,
+            count=3,
+            first_index=7,
+            errors=[pb.EntryError(ordinal=1, error=error)],
+        )
+        await stream.write(ack=ack)
+        await stream.read()
+
+    member.produce = [refuses_the_second]
+    async with aio.connect(member.endpoint) as client, client.producer("q") as producer:
+        first, second, third = await asyncio.gather(
+            *(producer.send_nowait(payload) for payload in (b"a", b"b", b"c")), return_exceptions=True
+        )
+    assert isinstance(first, Receipt)
+    assert isinstance(third, Receipt)
+    assert (first.index, third.index) == (7, 8)
+    assert isinstance(second, ResourceExhausted)
