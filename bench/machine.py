@@ -56,12 +56,11 @@ def facts() -> dict[str, Any]:
 
 def built() -> str:
     """How this interpreter was built, which is worth as much as many a change of ours."""
-    given = str(sysconfig.get_config_var("CONFIG_ARGS") or "")
-    return (
-        "with profile-guided optimisation"
-        if "--enable-optimizations" in given
-        else "without profile-guided optimisation"
-    )
+    return f"{'with' if is_optimised() else 'without'} profile-guided optimisation"
+
+
+def is_optimised() -> bool:
+    return "--enable-optimizations" in str(sysconfig.get_config_var("CONFIG_ARGS") or "")
 
 
 def is_commit(name: str) -> bool:

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import select
-import subprocess
-import sys
 import time
 from dataclasses import asdict
 from typing import Any
@@ -16,7 +11,8 @@ from bench.document import Document
 from bench.growth.figures import cost, foreign_cores, load_share
 from bench.growth.plan import Curve
 from bench.peers.adapters.tandemq import Tandemq
-from bench.peers.place import KILLED_WITH_US, ROOT, BenchError, Place, usage
+from bench.peers.asked import Asked
+from bench.peers.place import BenchError, Place, usage
 from bench.peers.run import Measurement
 
 ANSWER_S = 600.0  # ten million messages to fill in
@@ -30,7 +26,7 @@ class Running:
         self._place, self._options = place, options
         self.role = f"{curve.name}-{number}"
         self.pair = Tandemq(place, f"pair-{self.role}")
-        self._process: subprocess.Popen[str] | None = None
+        self._load: Asked | None = None
         self._number = number
         self.pids: dict[str, int] = {}
         self.turns: list[dict[str, Any]] = []
@@ -49,17 +45,7 @@ class Running:
             "pids": self.pids,
             "seed": self._number,
         }  # fmt: skip
-        folder = self._place.role(f"load-{self.role}")
-        with (folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*KILLED_WITH_US, sys.executable, "-P", "-m", "bench.growth.load", json.dumps(spec)],
-                cwd=folder,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
-            )
+        self._load = Asked(self._place, f"load-{self.role}", "bench.growth.load", spec, ANSWER_S)
         self._ask("fill")
 
     def _endpoint(self, pid: int) -> str:
@@ -67,22 +53,8 @@ class Running:
         return next(cluster.endpoint(name) for name in cluster.members if cluster.children[name].pid == pid)
 
     def _ask(self, what: str) -> dict[str, Any]:
-        process = self._process
-        assert process
-        assert process.stdin
-        assert process.stdout
-        try:
-            process.stdin.write(json.dumps({"do": what}) + "\n")
-            process.stdin.flush()
-            ready, _, _ = select.select([process.stdout], [], [], ANSWER_S)  # one line is all that ever waits there
-            line = process.stdout.readline() if ready else ""
-        except BrokenPipeError:
-            line = ""
-        if not line:
-            tail = (self._place.role(f"load-{self.role}") / "log").read_text(errors="replace").splitlines()[-12:]
-            raise BenchError("\n".join([f"the load of {self.role} failed in {what!r}:", *tail]))
-        found: dict[str, Any] = json.loads(line)
-        return found
+        assert self._load
+        return self._load.ask({"do": what}, f"{self.role} in {what!r}")
 
     def _usage(self) -> dict[str, float]:
         """By everything of the benchmark's, this process included, and by the machine."""
@@ -116,8 +88,6 @@ class Running:
             document.add((self.curve.name, self.point.label), {"run": number, "us": cost(turn), **kept}, **more)
 
     def stop(self) -> None:
-        if self._process:
-            self._process.kill()
-            self._process.communicate()
-        self._place.end(f"load-{self.role}")
+        if self._load:
+            self._load.stop()
         self.pair.stop()

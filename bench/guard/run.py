@@ -20,7 +20,6 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,6 +29,7 @@ from bench.guard.compare import NOT_COMPARED, Verdict, compared, table
 from bench.guard.page import markdown
 from bench.guard.planted import REGRESSIONS
 from bench.guard.workloads import ALL, SHAPES
+from bench.machine import is_optimised
 from bench.tables import placed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,7 +52,7 @@ def about() -> dict[str, str]:
     return {
         "python": platform.python_version(),
         "compiler": platform.python_compiler(),
-        "optimized": str("--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")),
+        "optimized": str(is_optimised()),
         "machine": platform.machine() + (" with avx2" if " avx2 " in flags else ""),
         "libc": " ".join(platform.libc_ver()),
         "valgrind": version.removeprefix("valgrind-"),

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import select
-import subprocess
-import sys
 import time
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -18,8 +13,9 @@ from bench.growth.figures import foreign_cores
 from bench.growth.meter import cpu_us
 from bench.levers.table import WORKLOADS, Lever, Workload
 from bench.peers.adapters.tandemq import Tandemq
+from bench.peers.asked import Asked
 from bench.peers.figures import refusals, remarks
-from bench.peers.place import KILLED_WITH_US, ROOT, BenchError, Place, usage
+from bench.peers.place import ROOT, BenchError, Place, usage
 from bench.peers.run import Measurement
 from chaos.cluster import Cluster
 
@@ -52,7 +48,7 @@ class Running:
         self._place, self._options = place, options
         self._role = f"load-{number}"
         self.pair = Switched(place, f"pair-{number}", lever)
-        self._process: subprocess.Popen[str] | None = None
+        self._load: Asked | None = None
         self.pids: dict[str, int] = {}
         self._checked: dict[str, Any] = {}
 
@@ -65,18 +61,9 @@ class Running:
             "off": ",".join(self.lever.off),
             "connections": max(each.producers for each in WORKLOADS),
         }
-        folder = self._place.role(self._role)
-        with (folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [*KILLED_WITH_US, sys.executable, "-P", "-m", "bench.levers.load", json.dumps(spec)],
-                cwd=folder,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT), **self.lever.environment},
-            )
-        self.pids = {**self.pair.by_role(), "client": self._process.pid}
+        environment = self.lever.environment
+        self._load = Asked(self._place, self._role, "bench.levers.load", spec, ANSWER_S, environment)
+        self.pids = {**self.pair.by_role(), "client": self._load.pid}
         if strangers := unlike(self.pids):
             raise BenchError(strangers)
 
@@ -84,7 +71,9 @@ class Running:
         """What a turn measured, and what it cost each process; see `table` for what is in it."""
         before, began = self._used(), time.perf_counter()
         own = {role: (cpu_us(pid), switches(pid)) for role, pid in self.pids.items()}
-        found = self._ask({**asdict(work), "seconds": seconds})
+        assert self._load
+        asked = {**asdict(work), "seconds": seconds}
+        found = self._load.ask(asked, f"{self.lever.name!r} in {work.name!r}")
         count, took_s = max(1, found["sent"]), time.perf_counter() - began
         used = {role: (cpu_us(pid) - own[role][0], switches(pid) - own[role][1]) for role, pid in self.pids.items()}
         line = {
@@ -103,32 +92,12 @@ class Running:
             raise BenchError(f"{self.lever.name}: the pair changed its roles under load")
 
     def stop(self) -> None:
-        if self._process:
-            self._process.kill()
-            self._process.communicate()
-        self._place.end(self._role)
+        if self._load:
+            self._load.stop()
         self.pair.stop()
 
     def _used(self) -> dict[str, float]:
         return {**usage(self._place.folder), "harness": time.process_time() * 1e6}
-
-    def _ask(self, what: dict[str, Any]) -> dict[str, Any]:
-        process = self._process
-        assert process
-        assert process.stdin
-        assert process.stdout
-        try:
-            process.stdin.write(json.dumps(what) + "\n")
-            process.stdin.flush()
-            ready, _, _ = select.select([process.stdout], [], [], ANSWER_S)  # one line is all that ever waits there
-            line = process.stdout.readline() if ready else ""
-        except BrokenPipeError:
-            line = ""
-        if not line:
-            tail = (self._place.role(self._role) / "log").read_text(errors="replace").splitlines()[-12:]
-            raise BenchError("\n".join([f"the load of {self.lever.name!r} failed in {what['name']!r}:", *tail]))
-        found: dict[str, Any] = json.loads(line)
-        return found
 
 
 def switches(pid: int) -> int:
