@@ -83,11 +83,21 @@ async def open_loop(producers: list[aio.Producer], work: Workload, turn: Turn) -
     pace = Pace(work.rate, WARM_S, turn.seconds, turn.began)
     payload, sent = bytes(SIZE), 0
     waiting: list[asyncio.Future[Any]] = []
+    loop, due = asyncio.get_running_loop(), asyncio.Event()
+
+    def tick() -> None:
+        """The loop's own timers have steps of a millisecond: with shorter ones it would never rest."""
+        while sent < pace.count:
+            time.sleep(pace.wait_s(time.perf_counter(), sent))
+            loop.call_soon_threadsafe(due.set)
 
     def answer(due: float) -> Any:
         return lambda _: turn.answered(1, due)
 
+    ticking = loop.run_in_executor(None, tick)
     while sent < pace.count:
+        await due.wait()
+        due.clear()
         now = time.perf_counter()
         ready = pace.ready(now, sent)
         pace.looked(now, sent, ready)
@@ -96,9 +106,7 @@ async def open_loop(producers: list[aio.Producer], work: Workload, turn: Turn) -
             future.add_done_callback(answer(pace.due(number)))
             waiting.append(future)
         sent += ready
-        if sent < pace.count:
-            await asyncio.sleep(pace.wait_s(time.perf_counter(), sent))
-    await asyncio.gather(*waiting)
+    await asyncio.gather(ticking, *waiting)
     return lateness(pace.late)
 
 
