@@ -99,13 +99,16 @@ class Outbox:
         self.messages = 0  # waiting and unanswered
         self.bytes = 0
         self._batched_messages = self._batched_bytes = 0  # those of them that are in batches
+        self._is_holding = False  # the last look for a frame found little, and a small batch under way
 
     # -- what the application gives ------------------------------------------------------------------------------
 
-    def add(self, entry: Entry, count: int) -> None:
+    def add(self, entry: Entry, count: int) -> bool:
+        """Whether it is worth asking for a frame: not while little waits for the answer to a small batch."""
         self._waiting.append(entry)
         self.messages += count
         self.bytes += entry.size
+        return not (self._is_holding and self._is_little_waiting())
 
     # -- the stream ----------------------------------------------------------------------------------------------
 
@@ -141,6 +144,7 @@ class Outbox:
 
     def next_frame(self) -> tuple[bytes | None, Entry | None]:
         """The next bytes to write, or an entry that no member would take and that has just been dropped, or neither."""
+        self._is_holding = False
         if self._written < len(self._unanswered):
             batch = self._unanswered[self._written]
             if self._rewinding or (self.spent and batch.first > self._last):
@@ -158,6 +162,7 @@ class Outbox:
             return None, entry
         small = self._holds_small and self._is_little_waiting()
         if small and any(batch.small for batch in self._unanswered):
+            self._is_holding = True
             return None, None
         batch = self._take()
         batch.small = small

@@ -170,8 +170,8 @@ class Producer:
             self._idle.clear()
             if self._watch is None:
                 self._watch = self._loop.call_later(self._policy.total_s, self._watch_progress)
-        self._outbox.add(Entry(payloads, attributes, size, future), count)
-        self._wake.set()
+        if self._outbox.add(Entry(payloads, attributes, size, future), count):
+            self._wake.set()
         return future
 
     async def flush(self) -> None:
