@@ -32,6 +32,7 @@ async def test_claim_commit_add_are_seen_by_both_members(world: World) -> None:
     committed = await formed(world.a)
     assert await world.b.get("main") == committed
     both = await done(world.a, committed, add_member(committed, member_added=B, nonce=b"3"))
+    assert world.a.connected
     assert await world.b.get("main") == both
     assert both.eligible_set == {A, B}
 
@@ -111,6 +112,11 @@ async def test_a_watch_tells_the_register_now_and_its_changes(world: World) -> N
         committed = await formed(world.a)
         while await waiting != committed:
             waiting = asyncio.ensure_future(anext(watch))
+        waiting = asyncio.ensure_future(anext(watch))
+        await asyncio.sleep(0)
+        assert not waiting.done(), "nothing has changed since"
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
     await watch.aclose()  # type: ignore[attr-defined]
 
 

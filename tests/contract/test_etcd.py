@@ -301,6 +301,10 @@ def test_what_no_member_wrote_is_no_register(value: str, words: str) -> None:
         from_value(value.encode(), "pair", "main")
 
 
+def test_before_the_first_call_nothing_is_known_of_a_connection() -> None:
+    assert not EtcdAuthority(["127.0.0.1:1"], PREFIX, "pair", A).connected
+
+
 def test_a_register_reads_back_as_itself() -> None:
     committed = commit(REGISTER, nonce=bytes(range(64)))
     for register in (REGISTER, committed, add_member(committed, member_added=B, nonce=b"\xff")):

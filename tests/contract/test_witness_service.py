@@ -151,3 +151,15 @@ async def test_a_set_whose_caller_gave_up_may_land_and_is_told_to_watches(witnes
             pass
     await watch.aclose()  # type: ignore[attr-defined]
     await authority.close()
+
+
+async def test_at_its_end_a_witness_ends_the_watches_itself(witness: WitnessServer, channel: grpc.aio.Channel) -> None:
+    """A watch would else hold it for the whole grace, and be broken off then."""
+    call = pb_grpc.WitnessServiceStub(channel).WatchRegister(pb.WatchRegisterRequest(pair="pair", domain="main"))
+    assert (await call.read()).register == to_message(Register())
+    witness.grace_s = OUTER_S
+    ending = asyncio.create_task(witness.stop())
+    async with asyncio.timeout(OUTER_S):
+        assert await call.read() is grpc.aio.EOF
+        assert await call.code() is grpc.StatusCode.OK
+        await ending

@@ -163,3 +163,19 @@ def test_the_class_is_that_of_the_members_it_needs_in_the_worst_case(
     rule: str, classes: tuple[SafetyClass, ...], expected: SafetyClass
 ) -> None:
     assert safety_of(rule, classes) is expected
+
+
+@pytest.mark.parametrize(
+    ("rule", "verdicts", "why"),
+    [
+        ("all", (GO, ALIVE), "the answers contradict each other"),
+        ("any", (ASSUME, ALIVE), "the answers contradict each other"),
+        ("2", (GO, GO, ALIVE, ALIVE), "the answers contradict each other"),
+        ("veto", (ASSUME, WAIT), "a member objects"),
+        ("2", (GO, BLIND, WAIT), "not enough members could see"),
+        ("2", (GO, ALIVE, WAIT), "not enough members agree"),
+        ("any", (WAIT, WAIT), "nobody decides"),
+    ],
+)
+def test_who_waits_says_why(rule: str, verdicts: tuple[int | None, ...], why: str) -> None:
+    assert why in tally(rule, votes(*verdicts)).reason
