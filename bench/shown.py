@@ -19,6 +19,7 @@ from bench.budget import tables as budget
 from bench.check import Plan, unfit
 from bench.document import Document, read
 from bench.growth import report as growth
+from bench.levers import report as levers
 from bench.native import report as native
 from bench.peers import open_report as loops
 from bench.peers import report as peers
@@ -65,6 +66,7 @@ KINDS = (
     Shown("peers", README, peers.PLAN, peers.markdown, peers.drawn),
     Shown("targets", PERFORMANCE, targets.PLAN, targets.markdown, of="peers"),
     Shown("open", PERFORMANCE, loops.PLAN, loops.markdown, loops.drawn),
+    Shown("levers", PERFORMANCE, levers.PLAN, levers.markdown),
     Shown("native", PERFORMANCE, native.PLAN, native.markdown),
     Shown("growth", PERFORMANCE, growth.PLAN, growth.markdown, growth.drawn),
     Shown("budget", PERFORMANCE, budget.PLAN, budget.markdown),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
 import tandemq
 from chaos.cluster import Cluster
@@ -26,15 +27,23 @@ def first_file(lake: Lake) -> Path:
     return min(lake.stretches(lake.members()[0])[0].path.glob("*.parquet"))
 
 
-def flipped(path: Path, share: float) -> Path:
+def flipped_at(path: Path, place: int) -> Path:
     data = bytearray(path.read_bytes())
-    data[int(len(data) * share)] ^= 0x10
+    data[place] ^= 0x10
     path.write_bytes(bytes(data))
     return path
 
 
+def flipped(path: Path, share: float) -> Path:
+    return flipped_at(path, int(path.stat().st_size * share))
+
+
 def body(lake: Lake) -> Path:
-    return flipped(first_file(lake), 0.5)
+    """In a column that every job reads: without a manifest nobody looks at the others."""
+    path = first_file(lake)
+    rows = parquet.read_metadata(path).row_group(0)
+    (column,) = [each for at in range(rows.num_columns) if (each := rows.column(at)).path_in_schema == "queue"]
+    return flipped_at(path, column.data_page_offset + 4)
 
 
 def footer(lake: Lake) -> Path:
