@@ -208,8 +208,7 @@ class Importer:
             await call.read()
             await call.write(ProduceRequest(batch=batch))
             answer = await call.read()
-            if not isinstance(answer, ProduceResponse):
-                await call  # raises what ended the stream
+            if not isinstance(answer, ProduceResponse):  # what else ends a stream, its reading has raised
                 raise TandemqError("UNREACHABLE", f"{self.endpoint} ended the stream; run the import again")
             return answer
         finally:

@@ -171,9 +171,13 @@ def _apply(function: Function, node: ast.AST, kind: str) -> None:
         case "not", ast.UnaryOp():
             _Replace(node, node.operand).visit(function)
         case "always" | "never", ast.expr():
-            _Replace(node, ast.copy_location(ast.Constant(kind == "always"), node)).visit(function)
+            # What is left out stays where the compiler sees its names: a function keeps the cells that it closes over.
+            operator = ast.Or() if kind == "always" else ast.And()
+            decided = ast.BoolOp(operator, [ast.Constant(kind == "always"), node])
+            _Replace(node, ast.copy_location(decided, node)).visit(function)
         case _:
-            _Replace(node, ast.copy_location(ast.Pass(), node)).visit(function)
+            assert isinstance(node, ast.stmt)
+            _Replace(node, ast.copy_location(ast.If(ast.Constant(value=False), [node], []), node)).visit(function)
 
 
 class _Replace(ast.NodeTransformer):

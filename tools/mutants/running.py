@@ -172,7 +172,7 @@ def asked(mutant: Mutant, items: Sequence[pytest.Item]) -> Verdict:
 
     def work(say: Say) -> None:
         if not put_in(mutant):
-            say(["", False])
+            say([UNREACHED, False])
             return
         for at, item in enumerate(items):
             failed = _fails(item, items[at + 1] if at + 1 < len(items) else None)
@@ -186,6 +186,8 @@ def asked(mutant: Mutant, items: Sequence[pytest.Item]) -> Verdict:
     said, in_time = in_child(work, SILENT_S)
     if not in_time:
         return Verdict(mutant, HUNG, tests=len(items))
+    if said == [[UNREACHED, False]]:
+        return Verdict(mutant, UNREACHED, tests=len(items))
     if not said or (said[-1][0] and not said[-1][1]):
         return Verdict(mutant, KILLED, "the process ended", len(items))
     nodeid, failed = said[-1]

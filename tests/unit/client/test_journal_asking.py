@@ -10,7 +10,8 @@ import pytest
 from tandemq import retry
 from tandemq.client.journal import _Asking, read_journal
 from tandemq.client.places import JournalPosition
-from tandemq.errors import Refused, error_of
+from tandemq.errors import Refused, Unreachable, error_of
+from tandemq.v1 import common_pb2
 from tandemq.v1 import journal_service_pb2 as pb
 
 A, B = "127.0.0.1:1", "127.0.0.1:2"
@@ -27,6 +28,7 @@ class Pair:
     def __init__(self, answers: dict[str, list[Exception | pb.ReadJournalPageResponse]]) -> None:
         self.answers = answers
         self.asked: list[str] = []
+        self.learnt: list[Any] = []
 
     async def once(self, endpoint: str, *_rest: object) -> pb.ReadJournalPageResponse:
         self.asked.append(endpoint)
@@ -36,8 +38,8 @@ class Pair:
             raise answer
         return answer
 
-    async def ask(self, total_s: float = 10.0) -> Any:
-        asking = _Asking(self.link(), retry.Policy(total_s=total_s), "main", here=False)
+    async def ask(self, total_s: float = 10.0, *, here: bool = False) -> Any:
+        asking = _Asking(self.link(), retry.Policy(total_s=total_s), "main", here=here)
         return await asking.ask("ReadJournalPage", pb.ReadJournalPageRequest(), pb.ReadJournalPageResponse, 1)
 
     def link(self) -> Any:
@@ -50,7 +52,7 @@ class Pair:
             masters=SimpleNamespace(endpoint=lambda _domain: B),
             endpoints=lambda _domain: ENDPOINTS,
             master=lambda _domain: B,
-            learn=lambda _header: None,
+            learn=self.learnt.append,
         )
         return SimpleNamespace(members=members, caller=self)
 
@@ -78,6 +80,18 @@ async def test_it_ends_when_the_other_member_never_speaks() -> None:
     with pytest.raises(Refused, match="OUT_OF_RANGE"):
         await pair.ask(total_s=0.2)
     assert set(pair.asked) == {A, B}
+
+
+AWAY = Unreachable("UNREACHABLE", "nobody listens", retryable=True)
+PAGE = pb.ReadJournalPageResponse(header=common_pb2.ResponseHeader(member="b", epoch=4), at_end=True)
+
+
+@pytest.mark.parametrize(("here", "asked"), [(True, [A, A]), (False, [A, B])])
+async def test_who_wants_the_journal_of_one_member_asks_that_one_again(here: bool, asked: list[str]) -> None:
+    pair = Pair({A: [AWAY, PAGE], B: [PAGE]})
+    assert await pair.ask(here=here) == PAGE
+    assert pair.asked == asked
+    assert pair.learnt == [PAGE.header], "who is master now, the next call knows"
 
 
 class Trimming(Pair):

@@ -262,6 +262,22 @@ async def test_a_resolver_that_is_away_for_a_moment_is_asked_again_within_the_ca
     assert moving.asked == 3
 
 
+async def test_a_resolver_that_never_answers_ends_with_the_calls_time(orders: Named) -> None:
+    class Silent(Moving):
+        async def resolve(self, name: str) -> Answer | None:
+            self.asked += 1
+            if self.asked == 1 and self.answers[0] is not None:
+                raise ResolverAway("starting")
+            await asyncio.Event().wait()
+            raise AssertionError(name)
+
+    async with aio.connect("//orders", resolvers=[Silent(at(orders.endpoint, 60))], timeout=0.5) as client:
+        with pytest.raises(TandemqError) as caught:
+            await client.get_queue("q")
+    assert caught.value.reason == "MANAGER_UNREACHABLE"
+    assert "starting" in str(caught.value), "what was heard before stands in it"
+
+
 async def test_a_manager_that_has_moved_is_looked_up_again(orders: Named, nobody: str) -> None:
     told: list[list[Manager]] = [[Manager("orders", (nobody,))], [Manager("orders", (orders.endpoint,))]]
 

@@ -156,3 +156,30 @@ async def test_where_the_mastership_moves_meanwhile_the_import_is_to_be_repeated
     with pytest.raises(TandemqError) as caught:
         await imported(member, saved(), NOT_THERE, {"goaway": pb.Goaway()})
     assert caught.value.reason == "NO_MASTER"
+
+
+async def test_a_stream_that_ends_without_an_answer_says_why_or_that_the_import_is_to_be_repeated(
+    member: FakeMember,
+) -> None:
+    async def run() -> None:
+        async def one() -> AsyncIterator[ReadSalvageResponse]:
+            yield saved()
+
+        async for _ in Importer(member.endpoint).run(one()):
+            pass
+
+    async def ends(stream: FakeStream) -> None:
+        await stream.read()
+        await stream.write(opened=pb.ProduceOpened(header=member.header()))
+        await stream.read()
+
+    async def refuses(stream: FakeStream) -> None:
+        await ends(stream)
+        await stream.refuse(common.REASON_QUEUE_NOT_FOUND)
+
+    for script, reason in ((ends, "UNREACHABLE"), (refuses, "QUEUE_NOT_FOUND")):
+        member.produced.clear()
+        member.produce = [script]
+        with pytest.raises(TandemqError) as caught:
+            await run()
+        assert caught.value.reason == reason

@@ -10,6 +10,7 @@ import pytest
 
 from tandemq.client import aio
 from tandemq.client.places import JournalPosition
+from tandemq.client.weights import WeightTable
 from tandemq.v1 import journal_service_pb2 as journal
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import weights_service_pb2 as weights
@@ -193,3 +194,25 @@ async def test_a_reader_is_registered_where_its_caller_says(member: FakeMember) 
     assert (last.at_end, last.HasField("position"), last.ttl.seconds) == (True, False, 3_600)
     assert (placed.at_end, placed.restart, placed.domain) == (False, True, "d")
     assert (placed.position.log_index, placed.position.epoch) == (7, 3)
+
+
+EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("given", "expired", "shares"),
+    [
+        ({"a": 1.0, "b": 3.0}, False, {"a": 0.25, "b": 0.75}),
+        ({"a": 2.0}, False, {"a": 1.0, "b": 0.0}),
+        ({"a": 1.0, "b": 1.0, "another": 2.0}, False, {"a": 0.5, "b": 0.5}),
+        ({"a": 1.0, "b": 3.0}, True, None),
+        ({"a": 0.0}, False, None),
+        ({}, False, None),
+        ({}, True, None),
+    ],
+)
+def test_shares_are_of_the_queues_that_are_asked_for_and_of_a_table_that_is_valid(
+    given: dict[str, float], expired: bool, shares: dict[str, float] | None
+) -> None:
+    table = WeightTable("t", 1, given, EPOCH, timedelta(), expired, "me", EPOCH)
+    assert table.shares(["a", "b"]) == shares

@@ -110,6 +110,36 @@ def test_a_change_does_what_its_name_says(kind: str, wanted: str, monkeypatch: p
     assert said == wanted
 
 
+CLOSING = textwrap.dedent(
+    """
+    class Sub(Box):
+        def __init__(self):
+            super().__init__()
+
+        def put(self, thing):
+            if super().full:
+                return 0
+            return super().put(thing)
+    """
+)
+
+
+@pytest.mark.parametrize(
+    "mutant", mutants_of("box", "box.py", CLOSING), ids=lambda each: f"{each.function} {each.kind}"
+)
+def test_a_function_keeps_what_it_closes_over_whatever_is_left_out(mutant: Mutant) -> None:
+    """Code without the cells of the function cannot be put in its place."""
+    assert code_of(CLOSING, "box.py", mutant).co_freevars == ("__class__",)
+
+
+def test_what_cannot_be_put_in_is_asked_nothing(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    (mutant, *_) = found()
+    monkeypatch.setattr(running, "put_in", lambda _mutant: False)
+    assert running.asked(mutant, [request.node]).outcome == UNREACHED
+
+
 def test_functions_are_found_under_what_wraps_them() -> None:
     for name in ("Cluster.running", "Cluster.paired", "Cluster.spawn", "free_base_port"):
         assert running.function_of("chaos.cluster", name) is not None, name
