@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.peers.figures import percentile, shares
-from bench.peers.pacing import Pace, lateness
+from bench.peers.pacing import Arrivals, Pace, lateness
 from bench.peers.payloads import Ledger, Payloads
 from bench.peers.place import LOAD_ROLES, usage
 
@@ -36,13 +36,15 @@ WAIT_S = 0.0005  # until a producer that waits for its consumer looks again
 
 
 class Progress:
-    """Two numbers that producer and consumer share through a file: how many came, and how many there are in all."""
+    """What producer and consumer share through a file: how many came, how many there are in all, and when the first was
+    due in an open loop.
+    """
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
-            path.write_bytes(bytes(2 * NUMBER.size))
+            path.write_bytes(bytes(3 * NUMBER.size))
         with path.open("r+b") as file:
-            self._map = mmap.mmap(file.fileno(), 2 * NUMBER.size)
+            self._map = mmap.mmap(file.fileno(), 3 * NUMBER.size)
 
     @property
     def received(self) -> int:
@@ -61,6 +63,15 @@ class Progress:
     @total.setter
     def total(self, count: int) -> None:
         NUMBER.pack_into(self._map, NUMBER.size, count + 1)
+
+    @property
+    def began(self) -> float:
+        """Seconds, by the clock that all processes of a machine share; 0 until it is known."""
+        return int(NUMBER.unpack_from(self._map, 2 * NUMBER.size)[0]) / 1e9
+
+    @began.setter
+    def began(self, seconds: float) -> None:
+        NUMBER.pack_into(self._map, 2 * NUMBER.size, round(seconds * 1e9))
 
 
 class Window:
@@ -191,6 +202,8 @@ class Job:
         self._patience_s: float = spec.get("patience_s", PATIENCE_S)
         self._payloads = Payloads(spec["size"], spec["seed"])
         self._progress = Progress(Path(spec["progress"]))
+        due = spec.get("due")
+        self._arrivals = Arrivals(float(due["rate"]), float(due["warm_s"])) if due else None
         self.ledger = Ledger(self._payloads)
         self.measured: Window | Paced = Paced(spec, self._pace) if self._pace else Window(spec)
         self._sent = self._answered = 0
@@ -240,6 +253,7 @@ class Job:
         if isinstance(self.measured, Paced) and self._pace:
             if not self._pace.began:
                 self.measured.start()
+                self._progress.began = self._pace.began
             return min(wanted, self._pace.ready(time.perf_counter(), self._sent))
         room = min(wanted, self.window - (self._sent - self._answered))
         if self._backlog:
@@ -279,7 +293,9 @@ class Job:
         if payloads:
             with self._guard:
                 self._came_at = time.monotonic()
-                self.ledger.take(payloads)
+                new = self.ledger.take(payloads)
+                if self._arrivals:
+                    self._arrivals.came(new, self._progress.began, time.perf_counter())
                 self._progress.received = self.ledger.received
                 self.measured.answered(len(payloads), [])
 
@@ -288,6 +304,10 @@ class Job:
         if total is None:
             return False
         return self.ledger.received >= total or time.monotonic() - self._came_at > self._patience_s
+
+    def arrived(self) -> dict[str, float]:
+        """Of an open loop: from when a message was due to when it came."""
+        return self._arrivals.times() if self._arrivals else {}
 
     def account(self) -> dict[str, int]:
         self.measured.end()
@@ -313,7 +333,7 @@ def main() -> None:
         result = {"sent": job.all_sent(), **job.measured.result()}
     else:
         client.consume(job)
-        result = {"account": job.account(), **job.measured.result()}
+        result = {"account": job.account(), **job.arrived(), **job.measured.result()}
     print(json.dumps(result), flush=True)
 
 

@@ -9,11 +9,13 @@ from bench.peers.plots import Curve, curves
 from bench.peers.report import compared, plan
 from bench.tables import amount, grid, number, where
 
+OF_CONSUMER = ("received_p50_ms", "received_p99_ms")
 PARTS = {
     "p50_ms": "p50",
     "p99_ms": "p99",
     "p999_ms": "p99.9",
     "max_ms": "max",
+    **dict(zip(OF_CONSUMER, ("received, p50", "received, p99"), strict=True)),
     "late_p99_ms": "load's own lateness, p99",
 }
 
@@ -56,6 +58,8 @@ def wrong(document: Document) -> Iterator[str]:
     if missing := [str(count) for count in PRODUCERS if not before and count not in producers(document)]:
         yield f"without {', '.join(missing)} producers"
     for of, found in document.figures().items():
+        if not before and len(found.values(*OF_CONSUMER)) < len(found.good):
+            yield f"{of[0]} {of[1]} does not say when messages came"
         for rate in sorted(set(found.values("rate").values()) - {rate_of(of)}):
             yield f"{of[0]} {of[1]} was due at {rate:,.0f}/s"
 
@@ -75,12 +79,13 @@ def producers_of(of: Of) -> int:
 
 def rows(document: Document) -> list[tuple[str, ...]]:
     """Heads, then a row a system and rate: milliseconds from when a message was due, medians over runs."""
-    heads = ("system", "due", "producers", "answered/s", *(f"{title}, ms" for title in PARTS.values()))
+    parts = {part: title for part, title in PARTS.items() if not (is_of_before(document) and part in OF_CONSUMER)}
+    heads = ("system", "due", "producers", "answered/s", *(f"{title}, ms" for title in parts.values()))
     out = [(*heads, "us a message, servers", "load", "")]
     found = sorted(document.figures().values(), key=lambda each: (producers_of(each.of), rate_of(each.of)))
     for name, about in document.peers.items():
         for each in (each for each in found if each.of[0] == name):
-            spreads = [each.spread(part) for part in ("value", *PARTS)]
+            spreads = [each.spread(part) for part in ("value", *parts)]
             answered, *times = [spread.median if spread else None for spread in spreads]
             rate = "" if answered is None else amount(answered)
             cells = ("" if ms is None else f"{ms:,.2f}" for ms in times)

@@ -6,7 +6,7 @@ stops for a second is seen by every message that was due in that second, not by 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from bench.peers.figures import percentile
@@ -55,6 +55,25 @@ class Pace:
         """From when they were due, of so many messages in a row of which the first was due then; only measured ones."""
         measured_from, step = self.began + self.warm_s - 1e-9, 1 / self.rate
         return [now - at for place in range(count) if (at := due + place * step) >= measured_from]
+
+
+@dataclass(slots=True)
+class Arrivals:
+    """How long after it was due each message of an open loop came to its consumer; not of the warm-up."""
+
+    rate: float
+    warm_s: float
+    took: list[float] = field(default_factory=list)
+
+    def came(self, numbers: Iterable[int], began: float, now: float) -> None:
+        """`began`: when the first of all was due, by the clock of `now`."""
+        first, step, age = self.rate * self.warm_s, 1 / self.rate, now - began
+        self.took += [age - number * step for number in numbers if number >= first]
+
+    def times(self) -> dict[str, float]:
+        """Milliseconds; nothing where none came."""
+        shares = (("50", 0.5), ("99", 0.99)) if self.took else ()
+        return {f"received_p{name}_ms": round(percentile(self.took, share) * 1e3, 4) for name, share in shares}
 
 
 def lateness(late: Sequence[float]) -> dict[str, float]:

@@ -50,8 +50,10 @@ class Ledger:
         self.again = 0
         self.corrupt = 0
 
-    def take(self, received: Iterable[bytes]) -> None:
+    def take(self, received: Iterable[bytes]) -> list[int]:
+        """The numbers that came for the first time."""
         number_of, seen = self._payloads.number_of, self._seen
+        new: list[int] = []
         for payload in received:
             number = number_of(payload)
             if number is None or number > 1 << 32:
@@ -63,7 +65,9 @@ class Ledger:
                 self.again += 1
             else:
                 seen[number] = 1
-                self.received += 1
+                new.append(number)
+        self.received += len(new)
+        return new
 
     def account(self, sent: int) -> dict[str, int]:
         """Against the numbers below `sent`, each of which was acknowledged. `unknown`: nobody sent them."""

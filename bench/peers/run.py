@@ -246,12 +246,14 @@ class Measurement:
         producer = self._load("producer", spec)
         producer.ready()
         without = {key: value for key, value in spec.items() if key != "rate"}
+        without["due"] = {"rate": rate, "warm_s": spec["warm_s"]}
         whole = {**self._bounds(self._peer.frames or self._peer.batch), "warm_s": 0, "seconds": 0}
         consumer = self._load("consumer", {**without, **whole})
         if meanwhile:
             meanwhile()
         sent, received = producer.result(), consumer.result()
-        return self._line(open_name(rate, producers), {**sent, "account": received["account"]})
+        times = {name: value for name, value in received.items() if name.startswith("received_")}
+        return self._line(open_name(rate, producers), {**sent, **times, "account": received["account"]})
 
     def _line(self, workload: str, result: dict[str, Any]) -> dict[str, Any]:
         line = {

@@ -10,7 +10,7 @@ import pytest
 
 from bench.peers.figures import load_was_the_limit, percentile, refusals, remarks
 from bench.peers.load import Job
-from bench.peers.pacing import LOOK_S, TICK_S, Pace
+from bench.peers.pacing import LOOK_S, TICK_S, Arrivals, Pace
 
 OPEN: dict[str, Any] = {
     "rate": 1000.0, "value": 999.0, "messages": 5000,
@@ -128,3 +128,28 @@ def test_an_open_loop_is_refused(change: dict[str, Any], said: str) -> None:
 def test_a_system_that_does_not_keep_up_is_said_to() -> None:
     (remark,) = remarks({**OPEN, "value": 900.0})
     assert remark == "does not keep up: 900 of 1,000 a second"
+
+
+def test_a_consumer_counts_from_when_a_message_was_due_and_leaves_the_warm_up_out() -> None:
+    arrivals = Arrivals(rate=10.0, warm_s=1.0)
+    arrivals.came(range(12), began=50.0, now=51.5)
+    assert arrivals.took == pytest.approx([0.5, 0.4])
+    arrivals.came([20], began=50.0, now=52.1)
+    assert arrivals.times() == {"received_p50_ms": 400.0, "received_p99_ms": 500.0}
+    assert Arrivals(10.0, 1.0).times() == {}
+
+
+def test_both_sides_of_an_open_loop_count_from_one_moment(tmp_path: Path) -> None:
+    spec = {
+        "folder": str(tmp_path), "progress": str(tmp_path / "progress"), "target": {}, "queue": "q", "seed": 1,
+        "size": 64, "window": 10, "batch": 4, "warm_s": 0, "seconds": 1,
+    }  # fmt: skip
+    producer = Job({**spec, "rate": 1000.0})
+    consumer = Job({**spec, "due": {"rate": 1000.0, "warm_s": 0.0}})
+    sent = producer.take(1)
+    before = time.perf_counter()
+    consumer.received([*sent, *sent])
+    took = consumer.arrived()["received_p50_ms"] / 1e3
+    assert before - sent.began - 1e-4 <= took <= time.perf_counter() - sent.began + 1e-4
+    assert consumer.ledger.again == 1, "and counts once"
+    assert Job(spec).arrived() == {}

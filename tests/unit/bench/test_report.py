@@ -104,3 +104,18 @@ def test_a_target_is_reached_missed_or_not_measured() -> None:
     assert by["enqueue + consume + ack", "Redis"] == ("at least 3.5x", "", "not measured")
     assert by["pipelined enqueue", "postgres"] == ("at least 1.5x", "", "not measured")
     assert "| one in flight, p50 | The floor | at most 1.5x | 1.59x" in targets.markdown(found)
+
+
+def test_when_messages_came_stands_beside_when_they_were_answered() -> None:
+    more = {"rate": 1000.0, "late_p50_ms": 0.1, "late_p99_ms": 0.1, "max_ms": 9.0}
+    came = {"received_p50_ms": 2.5, "received_p99_ms": 7.25}
+    found = document([line("tandemq", "open 1,000/s", run, 1000.0, **more, **came) for run in range(3)])
+    found.options |= {"producers": [1], "rates": [1000.0]}
+    heads, row = open_report.rows(found)[:2]
+    assert [row[heads.index(f"received, {name}, ms")] for name in ("p50", "p99")] == ["2.50", "7.25"]
+    assert not any("when messages came" in why for why in open_report.wrong(found))
+    without = document([line("tandemq", "open 1,000/s", 0, 1000.0, **more)])
+    without.options |= {"producers": [1], "rates": [1000.0]}
+    assert "tandemq open 1,000/s does not say when messages came" in list(open_report.wrong(without))
+    del without.options["producers"]
+    assert not any("received" in head for head in open_report.rows(without)[0])
