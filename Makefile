@@ -205,7 +205,7 @@ bench-budget: $(STAMP) ## where the time of a message goes, ours beside the floo
 flamegraph: $(STAMP) ## where the master is under pipelined load: docs/img/flame-master.svg (half a minute)
 	$(BUDGET_RUN) --only enqueue --runs 1 --seconds 15 --flame docs/img/flame-master.svg
 
-bench-report: $(STAMP) ## plots and tables in README and docs/PERFORMANCE.md from bench/results (TAKE=build/bench/peers.json, bench.json, failover.json, open.json, native.json, growth.json or budget.json: put that there first)
+bench-report: $(STAMP) ## plots and tables in README and docs/PERFORMANCE.md from bench/results (TAKE=build/bench/peers.json, bench.json, failover.json, open.json, native.json, growth.json, levers.json or budget.json: put that there first)
 	PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.shown $(if $(TAKE),--take $(TAKE))
 
 model: $(STAMP) ## every order of steps of a pair inside a bound, over the real tables: states, steps, violations (minutes)

@@ -4,7 +4,11 @@ A producer of the SDK sends all the time. After a fault the figure is the time u
 after the fault is acknowledged; at a handoff under load it is the longest pause between two acknowledgements. Default
 timers, a witness, no tuning. Prints a table on stderr and writes build/bench/failover.json.
 
-Example: python bench/failover.py --runs 5 --only 'kill -9' --out /tmp/failover.json
+With `--rate` messages are sent one by one, so many a second, also while a master hands over; such a run is for
+comparing two versions, and is not shown. Beside each run stands p99 of what was sent from a second before the fault on
+until two seconds after it.
+
+Example: python bench/failover.py --runs 5 --only 'kill -9' --rate 1000 --out /tmp/failover.json
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from rich.progress import Progress
 
 from bench.document import Document, begun
 from bench.failover_report import HANDOFF_PER_S, summary, verdict
+from bench.peers.figures import percentile
 from bench.peers.place import Strangers, stoppable
 from chaos import nemesis
 from chaos.cluster import Cluster
@@ -45,9 +50,11 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 QUEUE = "failover"
 SEND_EVERY_S = 0.002
+RATE_MAX = 5_000  # that one process sends one by one beside a pair on two cores
 WIDTH = 80  # of its table on a terminal
 CALM_S = 0.5  # of sending before each fault, so that nothing of the last one is left
 PATIENCE_S = 30.0
+BEFORE_S, AFTER_S = 1.0, 2.0  # of a fault: what was sent in between is in p99
 HANDOFF_FRAME, HANDOFF_BYTES = 200, 1024
 # Of the member that takes over, in its log: what is over when the line is written.
 STEPS = {
@@ -115,6 +122,10 @@ class Traffic:
                 raise SystemExit(f"bench: nothing was acknowledged within {PATIENCE_S:g} s of a fault")
             await asyncio.sleep(SEND_EVERY_S / 2)
 
+    def p99_ms(self, from_s: float, to_s: float) -> float:
+        """Of what was sent in this time, from when it was sent to its acknowledgement."""
+        return round(percentile([acked - sent for sent, acked in self.acked if from_s <= sent < to_s], 0.99) * 1e3, 1)
+
     def longest_pause(self, from_s: float, to_s: float) -> float:
         times = [from_s, *sorted(acked for _, acked in self.acked if from_s < acked < to_s), to_s]
         return max(after - before for before, after in pairwise(times))
@@ -123,8 +134,12 @@ class Traffic:
 class Bench:
     """One pair, one fault after the other."""
 
-    def __init__(self, cluster: Cluster, runs: int, draw: random.Random, progress: Progress) -> None:
+    def __init__(
+        self, cluster: Cluster, runs: int, draw: random.Random, progress: Progress, rate: float | None = None
+    ) -> None:
         self._cluster, self._runs, self._draw, self._progress = cluster, runs, draw, progress
+        self._every_s = 1 / rate if rate else SEND_EVERY_S
+        self._one_by_one = rate is not None
         self.found: dict[str, list[dict[str, Any]]] = {}
 
     async def run(self, wanted: list[str]) -> None:
@@ -138,7 +153,7 @@ class Bench:
             consuming = asyncio.create_task(self._consume(client))
             for name, fault in faults.items():
                 if name in wanted:
-                    async with Traffic(client).running() as traffic:
+                    async with Traffic(client, self._every_s).running() as traffic:
                         await self._faults(name, fault, traffic)
             if "handoff" in wanted:
                 await self._handoffs(client)
@@ -164,6 +179,8 @@ class Bench:
             self._began_wall, self._began_s = time.time(), time.monotonic()
             self._traffic, self._strangers = traffic, strangers
             await fault(master)
+            await self._traffic.first_after(self._began_s + AFTER_S)
+            self.found[name][-1]["p99_ms"] = traffic.p99_ms(self._began_s - BEFORE_S, self._began_s + AFTER_S)
             self._progress.advance(bar)
 
     async def _measure(self, name: str, master: str) -> None:
@@ -204,8 +221,9 @@ class Bench:
 
     async def _handoffs(self, client: aio.Client) -> None:
         bar = self._progress.add_task("handoff", total=self._runs)
-        payloads = (b"x" * HANDOFF_BYTES,) * HANDOFF_FRAME
-        async with Traffic(client, HANDOFF_FRAME / HANDOFF_PER_S, payloads).running() as traffic:
+        frame = 1 if self._one_by_one else HANDOFF_FRAME
+        every_s = self._every_s if self._one_by_one else HANDOFF_FRAME / HANDOFF_PER_S
+        async with Traffic(client, every_s, (b"x" * HANDOFF_BYTES,) * frame).running() as traffic:
             for _ in range(self._runs):
                 master = (await self._cluster.wait_ready()).masters()[0]
                 strangers = Strangers()
@@ -222,7 +240,8 @@ class Bench:
                         "ms": round(traffic.longest_pause(began_s - 0.02, ended_s) * 1e3, 1),
                         "master": master,
                         "drained": round(reply.pause.ToMilliseconds(), 1),
-                        "per_s": round((len(traffic.acked) - count) * HANDOFF_FRAME / (ended_s - began_s)),
+                        "p99_ms": traffic.p99_ms(began_s - BEFORE_S, ended_s - CALM_S / 2),
+                        "per_s": round((len(traffic.acked) - count) * frame / (ended_s - began_s)),
                         "foreign_cores": strangers.cores(),
                     }
                 )
@@ -239,14 +258,15 @@ class Bench:
 
 def table(document: Document) -> Table:
     shown = new_table("First acknowledgement after the fault; longest pause at a handoff (ms)")
-    for head in ("what", "runs", "p50", "p90", "max", "target", "steps of the heir, p50"):
+    for head in ("what", "runs", "p50", "p90", "max", "p99 of messages", "target", "steps of the heir, p50"):
         texts = head in ("what", "target", "steps of the heir, p50")
         shown.add_column(head, justify="left" if texts else "right", no_wrap=not texts, overflow="fold")
     for (name,), found in document.figures().items():
         line = summary(found)
         keys = {key: found.spread(key) for key in (*STEPS, "drained", "per_s")}
         steps = ", ".join(f"{key} {spread.median:,.0f}" for key, spread in keys.items() if spread)
-        figures = (found.count, line["p50"], line["p90"], line["max"])
+        messages = found.spread("p99_ms")
+        figures = (found.count, line["p50"], line["p90"], line["max"], messages.median if messages else 0.0)
         shown.add_row(name, *(f"{figure:,.0f}" for figure in figures), verdict(name, line), steps)
     return shown
 
@@ -259,7 +279,8 @@ async def measure(options: argparse.Namespace, directory: Path) -> dict[str, lis
             wanted = [name for name in names if options.only in name]
             if wanted:
                 async with Cluster(directory / str(relayed), relayed=relayed).running() as cluster:
-                    bench = Bench(cluster, options.runs, random.Random(options.seed), progress)
+                    draw = random.Random(options.seed)
+                    bench = Bench(cluster, options.runs, draw, progress, options.rate)
                     try:
                         await bench.run(wanted)
                     finally:
@@ -273,15 +294,21 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=20, help="of each fault; default: 20")
     parser.add_argument("--only", default="", help="faults whose name contains this: kill -9, frozen, cut off, handoff")
     parser.add_argument("--seed", type=int, default=1, help="of the moments at which faults come")
+    parser.add_argument(
+        "--rate", type=float, help="messages a second, one by one; default: 500, and 20,000 at a handoff"
+    )
     parser.add_argument("--data-dir", type=Path, help="where the stores are while it runs; default: a temporary one")
     parser.add_argument("--out", type=Path, default=ROOT / "build/bench/failover.json")
     options = parser.parse_args()
+    if options.rate is not None and not 1 <= options.rate <= RATE_MAX:
+        parser.error(f"--rate is 1 to {RATE_MAX:,}")
     document = begun(
         "failover",
         {
             "runs": options.runs,
             "only": options.only,
             "seed": options.seed,
+            **({"rate": options.rate} if options.rate else {}),
             "send_every_s": SEND_EVERY_S,
             "handoff": {"per_s": HANDOFF_PER_S, "frame": HANDOFF_FRAME, "bytes": HANDOFF_BYTES},
             "timers": "default",

@@ -26,6 +26,8 @@ TITLES = {
 
 
 def wrong(document: Document) -> Iterator[str]:
+    if "rate" in document.options:
+        yield f"messages were sent one by one, {document.options['rate']:,.0f} a second"
     handoffs = document.figures().get(("handoff",))
     slow = [each for each in handoffs.values("per_s").values() if each < UNDER_LOAD * HANDOFF_PER_S] if handoffs else []
     if slow:

@@ -255,6 +255,7 @@ def test_what_must_be_said_is_said(name: str, of: tuple[str, ...], more: dict[st
             "tandemq open 1,000/s was due at 5,000/s",
         ),
         ("failover", lambda found: run_of(found, "handoff").update(per_s=10), "handoffs at 10 messages a second, not"),
+        ("failover", lambda found: found.options.update(rate=1000.0), "messages were sent one by one, 1,000 a second"),
         ("growth", lambda found: found.options.update(share=0.1), "it was measured with fewer messages"),
         ("growth", lambda found: found.options.update(turns=4), f"4 turns; {TURNS_MIN} show a spread"),
         (
