@@ -123,7 +123,7 @@ async def turn_of(clients: list[aio.Client], frames: Frames, queue: str, work: W
     held = (await first.get_queue(queue)).length
     await first.delete_queue(queue)
     return {
-        "messages": len(turn.took),
+        "messages": turn.sent,
         "sent": turn.sent,
         "broke": _unequal(turn.sent + len(producers), held),
         "seconds": round(took_s, 4),
