@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from bench.guard import counters
+from bench.guard import calls, counters
 from bench.guard.calls import BASELINE, JUDGED, NOT_COUNTED, REQUIRED, about, main, measured
-from bench.guard.compare import Verdict, compared
+from bench.guard.compare import NOT_COMPARED, Verdict, compared
 from bench.guard.counters import ALL, CannotCountError, counting, tracepoint
 
 
@@ -63,6 +63,20 @@ def test_a_counter_counts_the_calls_of_a_process_and_of_threads_that_it_starts()
         child.communicate("\n")
     assert found["getppid"] == 3000
     assert found[ALL] > 3000
+
+
+def test_on_a_busy_machine_it_judges_nothing_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Busy:
+        def cores(self) -> float:
+            return 0.5
+
+    monkeypatch.setattr(calls, "Strangers", Busy)
+    monkeypatch.setattr(calls, "measured", lambda _plant: {})
+    monkeypatch.setattr(sys, "argv", ["guard"])
+    assert main() == NOT_COMPARED
+    assert "NOT COMPARED: others used 0.50 cores" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(("more", "required", "code"), [([], "", 4), (["--optional"], "", 0), (["--optional"], "1", 4)])
