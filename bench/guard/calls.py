@@ -102,8 +102,8 @@ def about() -> dict[str, str]:
 
 
 def measured_alone(plant: Sequence[str] = ()) -> dict[str, int]:
-    """As `measured`. Raises BenchError where others used the machine meanwhile: beside eight busy processes on two cores
-    a message has up to 30 % more turns, and some calls fewer.
+    """As `measured`. Raises BenchError where others used the machine meanwhile: beside eight busy processes on two
+    cores a message has up to 30 % more turns, and some calls fewer.
     """
     strangers = Strangers()
     found = measured(plant)
