@@ -5,9 +5,25 @@ from __future__ import annotations
 import pytest
 
 from chaos.lying.kinds import HOLDER, HURT_FIRST, OTHER_FIRST, REPLICA, WITNESS, Plan
-from chaos.lying.rounds import play
+from chaos.lying.rounds import Outcome, play
 
 pytestmark = pytest.mark.process
+
+ROUNDS_MAX = 6
+"""A write of the log is in the database as well 0.1 s later: damage to the log takes nothing away then, and shows
+nothing. One round of thirty is such a one.
+"""
+
+
+async def played(plan: Plan) -> Outcome:
+    """Rounds until one has hurt something; none of them may be bad."""
+    for _ in range(ROUNDS_MAX):
+        outcome = await play(plan)
+        assert not outcome.bad, outcome
+        if outcome.hurt:
+            break
+    assert outcome.hurt, outcome
+    return outcome
 
 
 @pytest.mark.promise
@@ -21,14 +37,15 @@ pytestmark = pytest.mark.process
     ids=lambda plan: plan.victim,
 )
 async def test_with_both_members_present_nothing_acknowledged_is_lost(plan: Plan) -> None:
-    outcome = await play(plan)
-    assert outcome.hurt, outcome
+    outcome = await played(plan)
     assert outcome.acknowledged > 0
-    assert not outcome.bad, outcome
 
 
 async def test_a_member_that_starts_alone_says_what_it_cannot_prove() -> None:
-    outcome = await play(Plan(1, HOLDER, "log-zero", 1, HURT_FIRST, busy=False, alone=True))
+    for _ in range(ROUNDS_MAX):
+        outcome = await play(Plan(1, HOLDER, "log-zero", 1, HURT_FIRST, busy=False, alone=True))
+        if outcome.hurt:
+            break
     assert outcome.hurt, outcome
     assert outcome.lost > 0
     assert outcome.noticed, outcome
