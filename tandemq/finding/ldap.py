@@ -34,7 +34,7 @@ with warnings.catch_warnings():
 
 CONNECT_S = 1.5
 ANSWER_S = 2  # within the directory's patience, for what is connected; the library takes whole seconds
-WRITTEN_S = 30  # what is exported is synced by the directory before it answers, and nobody else waits for it
+WRITTEN_S = 30  # what is exported is synced by the directory before it answers
 MANAGERS, QUEUES = "ou=managers", "ou=queues"
 CLASSES = ("applicationProcess", "labeledURIObject")
 SCHEME = "tandemq://"
@@ -116,8 +116,9 @@ class LdapRegistry(Registry):
         return None
 
     def _export(self, entry: Exported, manager: Manager) -> bool:
-        with self._connected(WRITTEN_S) as connection:
+        with self._connected() as connection:
             old = self._queue(connection, entry.queue)
+            _waits_for_writes(connection)
             if old is not None and old.manager != entry.manager:
                 raise error_of(
                     "CONFIG_MISMATCH",
@@ -155,8 +156,9 @@ class LdapRegistry(Registry):
         return True
 
     def _withdraw(self, queue: str, manager: str) -> bool:
-        with self._connected(WRITTEN_S) as connection:
+        with self._connected() as connection:
             old = self._queue(connection, queue)
+            _waits_for_writes(connection)
             if old is None:
                 return False
             if old.manager != manager:
@@ -167,7 +169,7 @@ class LdapRegistry(Registry):
             return _done(connection, connection.delete(self._dn(QUEUES, queue)), (NOT_THERE,))
 
     @contextmanager
-    def _connected(self, answer_s: int = ANSWER_S) -> Iterator[Any]:
+    def _connected(self) -> Iterator[Any]:
         options = self._options
         tls = ldap3.Tls(validate=2, ca_certs_file=options.ca_file or None) if options.url.startswith("ldaps") else None
         server = ldap3.Server(options.url, connect_timeout=CONNECT_S, get_info=ldap3.NONE, tls=tls)
@@ -176,7 +178,7 @@ class LdapRegistry(Registry):
             server,
             user=options.bind_dn or None,
             password=password,
-            receive_timeout=answer_s,
+            receive_timeout=ANSWER_S,
             raise_exceptions=False,
         )
         try:
@@ -206,6 +208,10 @@ class LdapRegistry(Registry):
         _done(
             connection, connection.add(f"{folder},{self._options.base}", "organizationalUnit"), ("entryAlreadyExists",)
         )
+
+
+def _waits_for_writes(connection: Any) -> None:
+    connection.socket.settimeout(WRITTEN_S)
 
 
 def make(options: Mapping[str, object]) -> LdapRegistry:

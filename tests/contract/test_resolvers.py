@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import subprocess
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +17,7 @@ from tandemq.errors import NotFound, Refused, Unavailable
 from tandemq.finding.directory import Directory
 from tandemq.finding.dns import DnsResolver
 from tandemq.finding.file_registry import FileRegistry
+from tandemq.finding.ldap import ANSWER_S, LdapRegistry
 from tandemq.finding.ldap import make as make_ldap
 from tandemq.finding.resolver import BadEntry, Exported, Manager, Registry, ResolverAway
 from tests.support.directories import ADMIN, BASE, Nsd, Slapd
@@ -290,3 +295,28 @@ async def test_a_zone_that_is_not_served_and_a_server_that_died(nsd: Nsd) -> Non
     await nsd.kill()
     with pytest.raises(Unavailable, match=f"'orders' was not found: dns example.test at {nsd.address}"):
         await Directory(lambda: [DnsResolver("example.test", (nsd.address,), lifetime_s=0.2)]).find("orders")
+
+
+async def test_an_export_waits_for_a_directory_that_takes_its_time_to_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It syncs what it is given before it answers: on a busy disk that is longer than anybody waits for a question."""
+    slapd = Slapd(tmp_path / "slapd")
+    await slapd.start()
+    make_folder, stopped = LdapRegistry._folder, threading.Event()
+
+    def behind_a_slow_disk(registry: LdapRegistry, connection: Any, folder: str) -> None:
+        if not stopped.is_set():
+            stopped.set()
+            os.kill(slapd.pid, signal.SIGSTOP)
+            threading.Timer(ANSWER_S + 1, os.kill, (slapd.pid, signal.SIGCONT)).start()
+        make_folder(registry, connection, folder)
+
+    monkeypatch.setattr(LdapRegistry, "_folder", behind_a_slow_disk)
+    options = {"url": slapd.url, "base": BASE, "bind_dn": ADMIN, "password_file": str(slapd.password_file)}
+    try:
+        registry = make_ldap(options)
+        assert await registry.export(Exported("q", "orders"), ORDERS)
+        assert await registry.resolve_queue("q") == Exported("q", "orders")
+    finally:
+        await slapd.kill()

@@ -63,6 +63,11 @@ class Server:
                 assert self._process.returncode is None, (self.folder / "log").read_text()[-2000:]
                 await asyncio.sleep(0)
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "it does not run"
+        return self._process.pid
+
     async def kill(self) -> None:
         """As kill -9, with the processes that it has started: one of those might answer a little longer."""
         if self._process is not None:
