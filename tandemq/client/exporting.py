@@ -78,6 +78,5 @@ async def withdraw_queue(client: Linked, queue: str, source: Registry, *, manage
 
 
 def _away(registry: Registry, error: BaseException) -> TandemqError:
-    return error_of(
-        "MANAGER_UNREACHABLE", f"{registry.source}: {str(error) or type(error).__name__}; nothing was changed"
-    )
+    why = str(error) or type(error).__name__
+    return error_of("MANAGER_UNREACHABLE", f"{registry.source}: {why}; repeat it: what is done already stays as it is")

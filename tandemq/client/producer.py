@@ -280,7 +280,7 @@ class Producer:
     async def _woken(self, stream: Stream) -> None:
         """Waits for work; leaves a member that takes batches and answers none, for it may hang where others do not."""
         patience_s = 2 * self._policy.attempt_s + self._full_wait.total_seconds()
-        # New messages wake it too: whoever goes on sending must not wait for ever.
+        # New messages may wake it too: whoever goes on sending must not wait for ever.
         silent_s = self._loop.time() - max(self._progress_at, self._opened_at)
         if not self._outbox.messages or silent_s < patience_s:
             with suppress(TimeoutError):

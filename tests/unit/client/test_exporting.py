@@ -104,7 +104,7 @@ async def test_where_nothing_can_be_written_the_error_names_the_place(
         with pytest.raises(TandemqError) as caught:
             await call(client, "q", registry)
     assert caught.value.reason == "MANAGER_UNREACHABLE"
-    assert f"{registry.source}: {str(error) or 'OSError'}; nothing was changed" in str(caught.value)
+    assert f"{registry.source}: {str(error) or 'OSError'}; repeat it" in str(caught.value)
 
 
 async def test_a_registry_of_another_manager_of_that_name_stays_as_it_is(
