@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -83,30 +84,33 @@ async def open_loop(producers: list[aio.Producer], work: Workload, turn: Turn) -
     pace = Pace(work.rate, WARM_S, turn.seconds, turn.began)
     payload, sent = bytes(SIZE), 0
     waiting: list[asyncio.Future[Any]] = []
-    loop, due = asyncio.get_running_loop(), asyncio.Event()
+    loop, ready_now, over = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
 
     def tick() -> None:
         """The loop's own timers have steps of a millisecond: with shorter ones it would never rest."""
-        while sent < pace.count:
-            time.sleep(pace.wait_s(time.perf_counter(), sent))
-            loop.call_soon_threadsafe(due.set)
+        while not over.wait(pace.wait_s(time.perf_counter(), sent)):
+            loop.call_soon_threadsafe(ready_now.set)
 
     def answer(due: float) -> Any:
         return lambda _: turn.answered(1, due)
 
     ticking = loop.run_in_executor(None, tick)
-    while sent < pace.count:
-        await due.wait()
-        due.clear()
-        now = time.perf_counter()
-        ready = pace.ready(now, sent)
-        pace.looked(now, sent, ready)
-        for number in range(sent, sent + ready):
-            future = producers[number % len(producers)].send_nowait(payload)
-            future.add_done_callback(answer(pace.due(number)))
-            waiting.append(future)
-        sent += ready
-    await asyncio.gather(ticking, *waiting)
+    try:
+        while sent < pace.count:
+            await ready_now.wait()
+            ready_now.clear()
+            now = time.perf_counter()
+            ready = pace.ready(now, sent)
+            pace.looked(now, sent, ready)
+            for number in range(sent, sent + ready):
+                future = producers[number % len(producers)].send_nowait(payload)
+                future.add_done_callback(answer(pace.due(number)))
+                waiting.append(future)
+            sent += ready
+    finally:
+        over.set()
+        await ticking
+    await asyncio.gather(*waiting)
     return lateness(pace.late)
 
 

@@ -11,6 +11,8 @@ ROLES = ("master", "replica", "client")
 CPU = tuple(f"us.{role}" for role in ROLES)
 SWITCHES = tuple(f"switches.{role}" for role in ROLES)
 RUNS_MIN = 5
+SLOW = "does not keep up"
+"""A turn of two seconds cannot show that: waiting for the last answer is a part of it."""
 
 
 def wanted(document: Document) -> dict[Of, int]:
@@ -58,7 +60,7 @@ def cells(found: Figures, shipped: Figures | None) -> tuple[str, ...]:
         _median(found, "us.master"),
         _median(found, *SWITCHES),
         _median(found, "per_frame"),
-        "; ".join(found.said),
+        "; ".join(said for said in found.said if said != SLOW),
     )
 
 

@@ -112,11 +112,8 @@ async def test_a_watch_tells_the_register_now_and_its_changes(world: World) -> N
         committed = await formed(world.a)
         while await waiting != committed:
             waiting = asyncio.ensure_future(anext(watch))
-        waiting = asyncio.ensure_future(anext(watch))
-        await asyncio.sleep(0)
-        assert not waiting.done(), "nothing has changed since"
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
+        both = await done(world.a, committed, add_member(committed, member_added=B, nonce=b"3"))
+        assert await anext(watch) == both, "and nothing twice"
     await watch.aclose()  # type: ignore[attr-defined]
 
 

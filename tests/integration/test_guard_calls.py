@@ -37,7 +37,7 @@ def test_one_more_hand_over_of_a_commit_is_found() -> None:
     )
     lines = compared({"about": surroundings, "figures": before}, surroundings, after).lines
     worse = {line.name for line in lines if line.verdict is Verdict.WORSE}
-    assert {"one in flight, replica: wake-ups", "one in flight, replica: all"} <= worse, lines
+    assert "one in flight, replica: wake-ups" in worse, lines  # one more for each message, where there are three
 
 
 @pytest.mark.process

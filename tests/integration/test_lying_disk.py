@@ -9,7 +9,7 @@ from chaos.lying.rounds import Outcome, play
 
 pytestmark = pytest.mark.process
 
-ROUNDS_MAX = 6
+ROUNDS_MAX = 3
 """A write of the log is in the database as well 0.1 s later: damage to the log takes nothing away then, and shows
 nothing. One round of thirty is such a one.
 """

@@ -347,7 +347,7 @@ def test_a_transfer_that_does_not_begin_anew_is_found(replica_run: Run, monkeypa
         raise CorruptRecord("planted")
 
     monkeypatch.setattr(Receiver, "on_frame", broken)
-    monkeypatch.setattr(member, "OUTER_S", 0.3)
+    monkeypatch.setattr(member, "OUTER_S", 5.0)
     run = in_transfer(replica_run)
     count = look(run, run.shots[:1])
     assert count.kinds == {HALF: 1}

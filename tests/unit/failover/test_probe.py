@@ -84,6 +84,6 @@ async def test_where_nobody_listens_it_is_refused() -> None:
     assert (seen.sight, seen.text) == (Sight.REFUSES, "nobody listens")
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:no", "127.0.0.1:", "nobody.invalid:1"])
+@pytest.mark.parametrize("address", ["127.0.0.1:no", "127.0.0.1:"])
 async def test_what_is_no_address_shows_nothing(address: str) -> None:
     assert (await look(address, OUTER_S)).sight is Sight.BLIND
