@@ -193,7 +193,7 @@ class Manager:
         greeter = Greeter(node, config, self._instance, self._process_id, known.number)
         self._verifier = verifier = Verifier(node, reports.note, self._current.close)
         node.spawn(verifier.run(config.failover.verify_hours))
-        proving = self._with_peer(node, reports, greeter, known) if config.pair else None
+        proving = self._with_peer(node, members, reports, greeter, known) if config.pair else None
         link, watch = self._link, self._watch
         judge = watch.judge if watch is not None else None
         self._operator = operator = Operator(
@@ -233,7 +233,7 @@ class Manager:
             batch_bytes_max=self.config.limits.max_batch_bytes,
         )
 
-    def _with_peer(self, node: Node, reports: Reports, greeter: Greeter, known: Starts) -> Proving:
+    def _with_peer(self, node: Node, members: Members, reports: Reports, greeter: Greeter, known: Starts) -> Proving:
         """The connection to the peer, who watches it, and who is asked about it."""
         config, authority, current = self.config, self._authority, self._current
         assert authority is not None
@@ -258,7 +258,7 @@ class Manager:
         )
         link.begun.clear()
         self._journal = self.access.journal(config)
-        about = About(node, link, beats)
+        about = About(node, link, beats, lambda: members.attached.counts().all, lambda: reports.recent)
         judge = Judge(node, config, self._journal, about.facts, known.number, self.access.classifier)
         node.spawn(judge.preflight())
         self._watch = Watch(node, link, config, self.detector, beats, judge, reports)

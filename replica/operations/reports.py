@@ -6,10 +6,13 @@ with the kind of event that they are about.
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+from collections import deque
 from typing import TYPE_CHECKING
 
 from failover.marks import Role
+from tandemq.ambient import wall_ms
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
     from replica.core.state.effects import Note, RoleChanged
     from replica.operations.events import EventLog
 
+RECENT_MAX = 16
+RECENT_CHARS_MAX = 500
+"""Of one line of `recent`, which a classifier is given."""
 _RULES = re.compile(r" \((?:see )?[PR]\d+(?:, [PR]\d+)*\)")
 """Numbers of rules help whoever reads the code, not whoever was woken up."""
 
@@ -34,7 +40,13 @@ class Reports:
         """(verdict, effect): how often."""
         self.handoffs: dict[tuple[str, str], int] = {}
         """(domain, outcome): how many ended here."""
+        self._recent: deque[str] = deque(maxlen=RECENT_MAX)
         self._roles: dict[str, Role] = {}
+
+    @property
+    def recent(self) -> tuple[str, ...]:
+        """The last changes of role and verdicts since the start, newest last: UTC time, domain, what happened."""
+        return tuple(self._recent)
 
     def note(
         self, kind: PairEventKind | int, text: str, domain: Domain | None = None, facts: Mapping[str, str] | None = None
@@ -53,7 +65,10 @@ class Reports:
             self.verdicts[key] = self.verdicts.get(key, 0) + 1
         if note.kind == PairEventKind.PAIR_EVENT_KIND_HANDOFF and note.facts:
             self._count_handoff(domain, note.facts)
-        self.note(note.kind, _RULES.sub("", note.text), domain, note.facts)
+        text = _RULES.sub("", note.text)
+        if note.kind == PairEventKind.PAIR_EVENT_KIND_VERDICT:
+            self._remember(domain, text)
+        self.note(note.kind, text, domain, note.facts)
 
     def _count_handoff(self, domain: Domain, facts: Mapping[str, str]) -> None:
         event = facts.get("event", "")
@@ -80,6 +95,7 @@ class Reports:
             "in_sync_set": ",".join(sorted(domain.mastership.commit.required or shared.state.in_sync_set)),
         }
         text = f"{shared.member} is {role.name} now: {change.reason}"
+        self._remember(domain, text)
         self.events.add(
             PairEventKind.PAIR_EVENT_KIND_ROLE,
             text,
@@ -88,6 +104,10 @@ class Reports:
             role=role.value,
             facts=facts,
         )
+
+    def _remember(self, domain: Domain, text: str) -> None:
+        now = dt.datetime.fromtimestamp(wall_ms() / 1000, dt.UTC)
+        self._recent.append(f"{now:%Y-%m-%dT%H:%M:%SZ} {domain.shared.name}: {text}"[:RECENT_CHARS_MAX])
 
     def on_link(self, text: str, facts: Mapping[str, str] | None = None) -> None:
         """The connection to the peer began or ended, or the peer counts as lost."""

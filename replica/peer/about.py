@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from replica.node.loop import Node
     from replica.peer.beats import Beats
     from replica.peer.link import PeerLink
@@ -15,8 +17,17 @@ if TYPE_CHECKING:
 class About:
     """The peer and this process, as a classifier is told of them."""
 
-    def __init__(self, node: Node, link: PeerLink, beats: Beats) -> None:
+    def __init__(
+        self,
+        node: Node,
+        link: PeerLink,
+        beats: Beats,
+        clients: Callable[[], int],
+        recent: Callable[[], tuple[str, ...]],
+    ) -> None:
+        """`clients` says how many have a stream open here, `recent` the last changes of role and verdicts."""
         self._node, self._link, self._beats = node, link, beats
+        self._clients, self._recent = clients, recent
         self._started_ms = monotonic_ms()
 
     def facts(self) -> dict[str, object]:
@@ -29,8 +40,11 @@ class About:
             "heard_us_ago_ms": now - heard_us_ms if heard_us_ms else 0,
             "refused": self._link.refused,
             "peer_connected": self._link.session is not None,
+            "peer_left": self._link.left,
             "authority_reachable": authority.connected if authority is not None else False,
             "uptime_ms": now - self._started_ms,
             "write_stall_ms": now - began if began else 0,
             "room_bytes": max(0, min((domain.orders.room_bytes for domain in self._node.paired()), default=0)),
+            "clients": self._clients(),
+            "recent": self._recent(),
         }

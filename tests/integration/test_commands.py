@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from chaos.cluster import Cluster
+from failover.classifier import Event
+from failover.journal import FILE_NAME, read
 from tandemq.config import Failover
-from tests.integration.support import gone, master_of, member_view, new_name, raw_to, stopped_at_end
+from tandemq.v1 import pair_service_pb2 as pb
+from tests.integration.support import gone, master_of, member_view, new_name, raw_to, sdk, stopped_at_end
 from tests.support.clusters import quick
-from tests.support.until import until
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -58,6 +62,12 @@ def journal(cluster: Cluster, name: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
+def events(cluster: Cluster, name: str) -> list[Event]:
+    """What a member's classifier was asked, oldest first."""
+    place = cluster.data_dir / name / FILE_NAME
+    return [call.event for call in read(place).calls] if place.exists() else []
+
+
 @pytest.mark.requirement("R127", "R130")
 async def test_a_pair_without_a_third_voice_forms_and_a_command_makes_the_replica_master(tmp_path: Path) -> None:
     failover = Failover(classifier="command", command=command(tmp_path, BY_ROLE), accept_unproven=True, **QUICK)
@@ -79,6 +89,37 @@ async def test_a_pair_without_a_third_voice_forms_and_a_command_makes_the_replic
             line for line in journal(cluster, "b") if line.get("verdict") == "ASSUME_MASTERSHIP" or "answer" in line
         ]
         assert said, "every call is journalled"
+
+
+async def test_a_command_is_given_the_clients_and_what_happened_before(tmp_path: Path) -> None:
+    """pair-protocol.md 4.3: how many clients are attached, last verdicts and changes of role, newest last."""
+    failover = Failover(classifier="command", command=command(tmp_path, "exit 23"), **QUICK)
+    cluster = quick(tmp_path / "pair", witnessed=False, failover=failover)
+
+    def asked_twice() -> list[Event]:
+        found = events(cluster, "a")
+        return found[:2] if len(found) > 1 else []
+
+    async with stopped_at_end(cluster), started(cluster), sdk(cluster) as client:
+        await client.create_queue(queue := new_name())
+        await client.producer(queue).send(b"its stream stays open")
+        cluster.kill("b")
+        first, second = await until(asked_twice, "a has asked again")
+    assert [first.clients, first.peer_left] == [1, False]
+    roles = [re.sub(r"^\S+Z main: a is (\w+) now: .*", r"\1", line) for line in first.recent]
+    assert roles[-2:] == ["MASTER", "MASTER_SUSPENDED"]
+    assert second.recent[: len(first.recent)] == first.recent
+    assert "main: verdict WAIT by command" in second.recent[-1], "what came of the first question"
+
+
+async def test_a_command_is_given_that_the_peer_left_in_good_order(tmp_path: Path) -> None:
+    failover = Failover(classifier="command", command=command(tmp_path, "exit 20"), accept_unproven=True, **QUICK)
+    cluster = quick(tmp_path / "pair", witnessed=False, failover=failover)
+    async with stopped_at_end(cluster), started(cluster), raw_to(cluster.endpoint("b")) as (b,):
+        order = pb.SetMaintenanceRequest(on=True, confirmed=True, reason="new disk")
+        assert (await b.pair.SetMaintenance(order, timeout=OUTER_S)).on
+        (asked, *_) = await until(lambda: events(cluster, "a"), "a has asked about its peer")
+    assert [asked.kind, asked.peer_left] == ["PEER_LOST", True]
 
 
 async def test_without_anybody_to_ask_the_survivor_waits_and_says_what_to_do(tmp_path: Path) -> None:
