@@ -47,7 +47,7 @@ _MASTER: Rules = (
     )),
     ("decode and check", (
         "ProduceStream._parse", "_body (replica/services/messages/produce.py)", "columns_of", "check_content",
-        "has_huge_column", "BatchWaiter.__init__", "(replica/machine/plan/columns.py)",
+        "problem_of_frame", "BatchWaiter.__init__", "(replica/machine/plan/columns.py)",
         "(replica/machine/plan/content.py)",
     )),
     ("order", ("(replica/core/ordering/orders.py)", "(replica/machine/", "(replica/core/ordering/room.py)",

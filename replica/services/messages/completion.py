@@ -20,8 +20,7 @@ from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
 from replica.services.answers import Answered, FutureWaiter, header_of
 from replica.services.checks import problem_of_answer, stale_epoch, wait_s
-from replica.services.messages.enqueue import problem_of_maps
-from replica.services.weighing import ANSWER
+from replica.services.weighing import problem_of_reply
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Error, Reason
 from tandemq.v1.queue_service_pb2 import (
@@ -282,7 +281,7 @@ class CompletionHandlers:
 
     async def reply(self, request: bytes, context: Context) -> bytes:
         """See QueueService.Reply."""
-        if (problem := problem_of_maps(request, ANSWER)) is not None:
+        if (problem := problem_of_reply(request)) is not None:
             await abort(context, problem)
         parsed = await parse(ReplyRequest, request, context, len(request))
         await check_request_id(parsed.request_id, context)

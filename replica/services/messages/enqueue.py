@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from replica.core.messages import bodies
 from replica.machine import Refused, columns_of
-from replica.machine.plan.content import PROPERTIES_MAX, check_content, check_counts
+from replica.machine.plan.content import check_content, check_counts
 from replica.rpc.refusals import refusal
-from replica.services.weighing import MESSAGES, has_huge_map
+from replica.services.weighing import problem_of_request
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
@@ -30,15 +30,7 @@ def problem_of_size(request: bytes, limits: Limits) -> Failed | None:
     """What is wrong with a request before it is parsed. The exact limit is of the body, which is not made yet."""
     if len(request) > limits.batch_bytes_max + ROW_BYTES_MORE * limits.batch_messages_max:
         return refusal(Reason.REASON_MESSAGE_TOO_LARGE, _too_large(len(request), limits))
-    return problem_of_maps(request)
-
-
-def problem_of_maps(request: bytes, messages: int = MESSAGES) -> Failed | None:
-    """The same of the properties alone; `messages`: the tag of the field that holds them."""
-    if not has_huge_map(request, messages):
-        return None
-    text = f"a message has more than {PROPERTIES_MAX} properties; it may have {PROPERTIES_MAX}"
-    return refusal(Reason.REASON_BAD_REQUEST, text)
+    return problem_of_request(request, limits)
 
 
 async def columns_and_body(request: EnqueueRequest, limits: Limits) -> tuple[Columns, bytes]:

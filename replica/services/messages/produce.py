@@ -16,7 +16,7 @@ from failover.marks import Role
 from replica.core.state.calls import PendingEnqueue
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved
 from replica.machine import EnqueueCall, Refused, columns_of
-from replica.machine.plan.content import PROPERTIES_MAX, check_content
+from replica.machine.plan.content import check_content
 from replica.node.counting import until_committed
 from replica.node.members import HOP, MAIN
 from replica.rpc.refusals import abort, failure, refusal
@@ -25,7 +25,7 @@ from replica.services.answers import ack_of, header_of
 from replica.services.checks import problem_of_wait, stale_epoch, wait_ms
 from replica.services.locality import is_remote, problem_of_origin, problem_of_remote
 from replica.services.peer_clients import client_of
-from replica.services.weighing import has_huge_column
+from replica.services.weighing import problem_of_frame
 from tandemq.v1.common_pb2 import Error, Reason
 from tandemq.v1.queue_service_pb2 import (
     EnqueueAck,
@@ -163,9 +163,8 @@ class ProduceStream:
         return request.open
 
     async def _parse(self, frame: bytes) -> ProduceRequest:
-        if has_huge_column(frame):
-            text = f"a message has more than {PROPERTIES_MAX} properties; it may have {PROPERTIES_MAX}"
-            await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, text))
+        if (problem := problem_of_frame(frame, self.members.node.limits)) is not None:
+            await abort(self.context, problem)
         try:
             return ProduceRequest.FromString(frame)
         except DecodeError:

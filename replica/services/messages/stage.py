@@ -11,7 +11,7 @@ import grpc
 from replica.core.state.calls import AwaitOrdered, PendingCall, Publish, ReleaseWriter, StageRows, Unstage
 from replica.core.state.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone
 from replica.machine import PublishCall, Refused, StageCall, columns_of, milliseconds
-from replica.machine.plan.content import PROPERTIES_MAX, check_content
+from replica.machine.plan.content import check_content
 from replica.node.seen_places import place_now, problem_of_seen
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
@@ -20,7 +20,7 @@ from replica.services import forward
 from replica.services.answers import Answered, FutureWaiter, header_of
 from replica.services.checks import stale_epoch
 from replica.services.locality import check_origin
-from replica.services.weighing import has_huge_column
+from replica.services.weighing import problem_of_frame
 from tandemq.v1 import stage_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
@@ -65,9 +65,8 @@ class StageHandlers:
         limits = self.members.node.limits
         if len(request) > limits.batch_bytes_max + MORE_BYTES:
             await abort(context, _too_large(len(request), limits.batch_bytes_max))
-        if has_huge_column(request):
-            text = f"a row has more than {PROPERTIES_MAX} properties; it may have {PROPERTIES_MAX}"
-            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
+        if (problem := problem_of_frame(request, limits)) is not None:
+            await abort(context, problem)
         parsed = await parse(pb.StageRequest, request, context, len(request))
         batch = parsed.batch
         body = batch.SerializeToString(deterministic=True)

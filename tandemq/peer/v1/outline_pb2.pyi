@@ -1,0 +1,55 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class FrameOutline(_message.Message):
+    __slots__ = ("batch",)
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    batch: BatchOutline
+    def __init__(self, batch: _Optional[_Union[BatchOutline, _Mapping]] = ...) -> None: ...
+
+class BatchOutline(_message.Message):
+    __slots__ = ("messages",)
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    messages: ColumnsOutline
+    def __init__(self, messages: _Optional[_Union[ColumnsOutline, _Mapping]] = ...) -> None: ...
+
+class ColumnsOutline(_message.Message):
+    __slots__ = ("properties",)
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    properties: _containers.RepeatedCompositeFieldContainer[PropertiesOutline]
+    def __init__(self, properties: _Optional[_Iterable[_Union[PropertiesOutline, _Mapping]]] = ...) -> None: ...
+
+class PropertiesOutline(_message.Message):
+    __slots__ = ("entries",)
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, entries: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class EnqueueOutline(_message.Message):
+    __slots__ = ("messages",)
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[MessageOutline]
+    def __init__(self, messages: _Optional[_Iterable[_Union[MessageOutline, _Mapping]]] = ...) -> None: ...
+
+class EnqueueSum(_message.Message):
+    __slots__ = ("messages",)
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    messages: MessageOutline
+    def __init__(self, messages: _Optional[_Union[MessageOutline, _Mapping]] = ...) -> None: ...
+
+class ReplyOutline(_message.Message):
+    __slots__ = ("message",)
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    message: MessageOutline
+    def __init__(self, message: _Optional[_Union[MessageOutline, _Mapping]] = ...) -> None: ...
+
+class MessageOutline(_message.Message):
+    __slots__ = ("properties",)
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    properties: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, properties: _Optional[_Iterable[bytes]] = ...) -> None: ...

@@ -1,0 +1,169 @@
+"""A large request is refused by the counts of its outline, before a map of it is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message as AnyMessage
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from replica.core.state.outcomes import Failed
+from replica.machine import Limits
+from replica.machine.plan.content import PROPERTIES_MAX
+from replica.services.weighing import LONG_BYTES, problem_of_frame, problem_of_reply, problem_of_request
+from tandemq.peer.v1 import outline_pb2
+from tandemq.v1.common_pb2 import REASON_BAD_REQUEST
+from tandemq.v1.message_pb2 import Message, MessageBatch, Properties, PropertyValue
+from tandemq.v1.queue_service_pb2 import EnqueueBatch, EnqueueRequest, ProduceRequest, ReplyRequest
+from tandemq.v1.stage_service_pb2 import StageRequest
+
+LIMITS, FEW = Limits(), Limits(batch_messages_max=1_000)
+LONG = bytes(LONG_BYTES)
+"""Enough for a request to be looked at."""
+OVERLONG = b"\xca\x00"
+"""The tag of properties, in one byte more than it needs: parsers take it."""
+
+
+def numbered(count: int) -> dict[str, PropertyValue]:
+    return {str(number): PropertyValue(integer=number) for number in range(count)}
+
+
+def rows(count: int) -> bytes:
+    more = Message(properties=numbered(count))
+    return EnqueueRequest(queue="q", messages=[Message(payload=LONG), more, Message()]).SerializeToString()
+
+
+def answer(count: int) -> bytes:
+    message = Message(payload=LONG, properties=numbered(count))
+    return ReplyRequest(queue="q", lease_id=7, message=message).SerializeToString()
+
+
+def batch(*counts: int) -> EnqueueBatch:
+    columns = [Properties(entries=numbered(count)) for count in counts]
+    return EnqueueBatch(queue="q", messages=MessageBatch(payloads=[LONG] * len(counts), properties=columns))
+
+
+def frame(count: int) -> bytes:
+    return ProduceRequest(batch=batch(1, count)).SerializeToString()
+
+
+def part(count: int) -> bytes:
+    return StageRequest(batch=batch(count, 1)).SerializeToString()
+
+
+Judge = Callable[[bytes], Failed | None]
+
+
+def of_request(data: bytes) -> Failed | None:
+    return problem_of_request(data, LIMITS)
+
+
+def of_frame(data: bytes) -> Failed | None:
+    return problem_of_frame(data, LIMITS)
+
+
+WAYS = [(rows, of_request), (answer, problem_of_reply), (frame, of_frame), (part, of_frame)]
+
+
+@pytest.mark.parametrize(("made", "judge"), WAYS)
+def test_one_property_more_than_a_message_may_have_is_refused(made: Callable[[int], bytes], judge: Judge) -> None:
+    assert judge(made(PROPERTIES_MAX)) is None
+    problem = judge(made(PROPERTIES_MAX + 1))
+    assert problem is not None
+    assert (problem.reason, problem.message) == (
+        REASON_BAD_REQUEST,
+        "a message has more than 256 properties; it may have 256",
+    )
+
+
+def test_a_tag_that_is_written_longer_than_it_need_be_is_counted() -> None:
+    one = Message(properties=numbered(1)).SerializeToString()
+    request = EnqueueRequest(messages=[Message(payload=LONG), Message.FromString(OVERLONG + one[1:])])
+    assert len(request.messages[1].properties) == 1, "the parser takes it"
+    hidden = (OVERLONG + one[1:]) * (PROPERTIES_MAX + 1)
+    assert of_request(EnqueueRequest(messages=[Message(payload=LONG)]).SerializeToString() + _field(3, hidden))
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(data) & 0x7F | 0x80, len(data) >> 7]) + data
+
+
+@pytest.mark.parametrize(("made", "judge"), WAYS)
+def test_payloads_that_look_like_properties_are_none(made: Callable[[int], bytes], judge: Judge) -> None:
+    looks = b"".join(made(PROPERTIES_MAX + 1)[LONG_BYTES:] for _ in range(3))
+    inside = looks + LONG
+    message = Message(payload=inside, properties=numbered(PROPERTIES_MAX))
+    columns = MessageBatch(payloads=[inside], properties=[Properties(entries=numbered(PROPERTIES_MAX))])
+    fine = {
+        rows: EnqueueRequest(messages=[message]),
+        answer: ReplyRequest(message=message),
+        frame: ProduceRequest(batch=EnqueueBatch(messages=columns)),
+        part: StageRequest(batch=EnqueueBatch(messages=columns)),
+    }
+    assert judge(fine[made].SerializeToString()) is None  # type: ignore[index]  # one of the four
+
+
+def test_more_rows_than_a_batch_may_have_are_counted_and_not_looked_at() -> None:
+    more = Message(properties=numbered(PROPERTIES_MAX), payload=b"its row alone is too few")
+    many = EnqueueRequest(
+        messages=[more, *[Message(payload=bytes(200), properties=numbered(1))] * 1_000]
+    ).SerializeToString()
+    problem = problem_of_request(many, FEW)
+    assert problem is not None
+    assert problem.message == "1001 messages in a batch; it may have 1 to 1000"
+    assert problem_of_request(many, LIMITS) is None
+    column = MessageBatch(payloads=[LONG], properties=[Properties()] * 1_001)
+    frame = ProduceRequest(batch=EnqueueBatch(messages=column)).SerializeToString()
+    problem = problem_of_frame(frame, FEW)
+    assert problem is not None
+    assert problem.message == "properties has 1001 entries; a batch may have 1000 messages"
+    assert problem_of_frame(frame, LIMITS) is None
+
+
+def test_many_messages_with_few_properties_each_are_not_too_many() -> None:
+    each = Message(payload=bytes(2_000), properties=numbered(3))
+    assert of_request(EnqueueRequest(messages=[each] * 100).SerializeToString()) is None
+
+
+def test_a_sum_has_the_field_of_its_outline() -> None:
+    (sum_of,), (outline,) = outline_pb2.EnqueueSum.DESCRIPTOR.fields, outline_pb2.EnqueueOutline.DESCRIPTOR.fields
+    assert (sum_of.name, sum_of.number, sum_of.message_type) == (outline.name, outline.number, outline.message_type)
+    assert (sum_of.is_repeated, outline.is_repeated) == (False, True), "so that its occurrences are merged"
+
+
+def test_what_is_short_is_parsed_at_once() -> None:
+    short = EnqueueRequest(messages=[Message(properties=numbered(PROPERTIES_MAX + 1))]).SerializeToString()
+    assert of_request(short) is None, "it is refused by its exact counts afterwards"
+
+
+@given(st.binary(max_size=60))
+@example(b"\x1a\x80\x05")  # a field that says it is longer than the request
+def test_bytes_that_are_no_request_are_left_to_the_parser(garbage: bytes) -> None:
+    for data in (garbage + LONG, _field(1, b"q") + LONG + garbage):
+        assert (of_request(data), problem_of_reply(data), of_frame(data)) == (None, None, None)
+
+
+PAIRS = [
+    (outline_pb2.FrameOutline, ProduceRequest),
+    (outline_pb2.FrameOutline, StageRequest),
+    (outline_pb2.BatchOutline, EnqueueBatch),
+    (outline_pb2.ColumnsOutline, MessageBatch),
+    (outline_pb2.PropertiesOutline, Properties),
+    (outline_pb2.EnqueueOutline, EnqueueRequest),
+    (outline_pb2.MessageOutline, Message),
+    (outline_pb2.ReplyOutline, ReplyRequest),
+]
+
+
+@pytest.mark.parametrize(("outline", "real"), PAIRS)
+def test_an_outline_has_the_names_and_numbers_of_what_it_outlines(
+    outline: type[AnyMessage], real: type[AnyMessage]
+) -> None:
+    for field in outline.DESCRIPTOR.fields:
+        there = real.DESCRIPTOR.fields_by_name[field.name]
+        assert (field.number, field.is_repeated) == (there.number, there.is_repeated)
+        if field.type == FieldDescriptor.TYPE_BYTES:
+            assert there.message_type.GetOptions().map_entry
