@@ -61,13 +61,16 @@ def build_head(
     header: bytes,
     body: bytes | memoryview,
     previous_digest: bytes,
+    body_crc: int | None = None,
 ) -> tuple[bytes, bytes]:
-    """Prefix and header as bytes, and the domain's new digest. The body is described, not copied."""
+    """Prefix and header as bytes, and the domain's new digest. The body is described, not copied.
+
+    body_crc: its CRC32C, where somebody has computed it already; nobody checks it here.
+    """
     assert len(previous_digest) == len(ZERO_DIGEST)
     assert flags & ~_KNOWN_FLAGS == 0
-    covered = _COVERED.pack(
-        _MAGIC, FORMAT_VERSION, flags, domain, epoch, log_index, len(header), len(body), _crc32c(body)
-    )
+    body_crc = _crc32c(body) if body_crc is None else body_crc
+    covered = _COVERED.pack(_MAGIC, FORMAT_VERSION, flags, domain, epoch, log_index, len(header), len(body), body_crc)
     digest = _chain(previous_digest, covered, header)
     seal = _SEAL.pack(_crc32c(covered + digest + header), digest)
     return covered + seal + header, digest

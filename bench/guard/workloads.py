@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
+from random import Random
 from typing import Any
 
 from bench.guard.pair import ROLES, Pair
@@ -31,7 +33,13 @@ class Shape:
     batches: int
 
     def payloads(self) -> list[bytes]:
-        return [b"%08d" % number + bytes(self.size - 8) for number in range(self.messages)]
+        """Any byte may be in them: what looks at payloads must not find zeros alone. Made once, before it counts."""
+        return _payloads(self.messages, self.size)
+
+
+@cache
+def _payloads(count: int, size: int) -> list[bytes]:
+    return [b"%08d" % number + Random(number).randbytes(size - 8) for number in range(count)]
 
 
 SHAPES = {"small": Shape(1000, 100, 3), "large": Shape(16, 16 << 10, 3), "single": Shape(1, 1024, 8)}

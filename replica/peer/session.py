@@ -98,6 +98,7 @@ def held_call(frame: PeerFrame, member: str) -> PendingEnqueue:
     """The call that a Hold frame makes: a batch that the peer, `member`, holds for one of its clients."""
     hold = frame.hold
     batch = EnqueueBatch.FromString(hold.batch)
+    crc = google_crc32c.value(hold.batch)
     call = EnqueueCall(
         hold.key.queue,
         b"" if hold.request_id else hold.key.client_id,
@@ -105,9 +106,9 @@ def held_call(frame: PeerFrame, member: str) -> PendingEnqueue:
         columns_of(batch),
         member,
         hold.request_id,
-        fingerprint(hold.batch) if hold.request_id else google_crc32c.value(hold.batch),
+        fingerprint(hold.batch) if hold.request_id else crc,
     )
-    return PendingEnqueue(None, call, hold.batch, hold.min_copies)
+    return PendingEnqueue(None, call, hold.batch, hold.min_copies, batch_crc=crc)
 
 
 class SessionListener(Protocol):

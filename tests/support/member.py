@@ -197,7 +197,7 @@ class Member:
         columns = columns_of(EnqueueBatch.FromString(hold.batch))
         key, digest = hold.key, google_crc32c.value(hold.batch)
         call = EnqueueCall(key.queue, key.client_id, key.first_sequence, columns, self.peer_name, request_hash=digest)
-        return PendingEnqueue(None, call, hold.batch, hold.min_copies)
+        return PendingEnqueue(None, call, hold.batch, hold.min_copies, batch_crc=digest)
 
     # -- effects ---------------------------------------------------------------------------------------------------
 

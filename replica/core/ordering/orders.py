@@ -118,6 +118,7 @@ class Orders:
         header: RecordHeader,
         body: bytes = b"",
         *,
+        body_crc: int | None = None,
         volatile_body: bool = False,
         held: HeldRef | None = None,
         keep_bodies: bool = False,
@@ -125,11 +126,13 @@ class Orders:
     ) -> int:
         """Append a record, apply it, have it written and sent; returns its log index.
 
+        `body_crc`: its CRC32C, where it is known.
         `keep_bodies`: volatile bodies that it frees are still wanted, by a delivery that waits for the commit.
         `bodies`: of earlier records, written with this one.
         """
         shared = self.shared
-        entry = shared.log.build(header, body, shared.state.epoch, volatile_body=volatile_body, held=held)
+        epoch = shared.state.epoch
+        entry = shared.log.build(header, body, epoch, volatile_body=volatile_body, held=held, body_crc=body_crc)
         if volatile_body:
             shared.volatile.keep(entry.log_index, body)
         shared.outbox.add(Persist(appends=(entry,), bodies=bodies))
@@ -280,7 +283,9 @@ class Orders:
         held = None
         if pending.waiter is None:
             held = HeldRef(*pending.key)
-        log_index = self.order(plan.header, pending.batch, volatile_body=all_volatile, held=held)
+        log_index = self.order(
+            plan.header, pending.batch, body_crc=pending.batch_crc, volatile_body=all_volatile, held=held
+        )
         if pending.waiter is None:
             return
         epoch = self.shared.state.epoch  # of the record; the next epoch may be the one that commits it

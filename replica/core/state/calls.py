@@ -63,6 +63,8 @@ class PendingEnqueue:
     """By this member's clock (`Orders.now_ms`): until then it may wait for room in a full queue; 0: not at all."""
     named: bool = False
     """Held at the replica, and named by the master's record: that record was made from this call and no other one."""
+    batch_crc: int | None = None
+    """CRC32C of `batch`, where whoever received it has computed it."""
 
     @property
     def key(self) -> tuple[bytes, str, int]:

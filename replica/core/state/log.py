@@ -96,9 +96,16 @@ class DomainLog:
         self.ring_bytes = 0
 
     def build(
-        self, header: RecordHeader, body: bytes, epoch: int, *, volatile_body: bool, held: HeldRef | None
+        self,
+        header: RecordHeader,
+        body: bytes,
+        epoch: int,
+        *,
+        volatile_body: bool,
+        held: HeldRef | None,
+        body_crc: int | None = None,
     ) -> Entry:
-        """The next record, on the master."""
+        """The next record, on the master. `body_crc`: its CRC32C, where it is known."""
         flags = FLAG_VOLATILE_BODY if volatile_body else 0
         head, digest = build_head(
             flags=flags,
@@ -108,6 +115,7 @@ class DomainLog:
             header=header.SerializeToString(),
             body=body,
             previous_digest=self.digest,
+            body_crc=body_crc,
         )
         record = assemble(head, body) if body else head
         entry = Entry(self.last_index + 1, epoch, digest, record, len(head), flags, held)

@@ -248,15 +248,16 @@ class ProduceStream:
         except Refused as refused:
             waiter.answer(Failed(refused.reason, refused.message, refused.metadata, None))
             return
+        crc = google_crc32c.value(body)
         call = EnqueueCall(
             batch.queue,
             open_.client_id,
             batch.first_sequence,
             columns,
             self.members.member,
-            request_hash=google_crc32c.value(body),
+            request_hash=crc,
         )
-        pending = PendingEnqueue(waiter, call, body, open_.min_copies)
+        pending = PendingEnqueue(waiter, call, body, open_.min_copies, batch_crc=crc)
         if self.full_wait_ms:
             waiter.pending = pending
             pending.full_until_ms = node.clock.now_ms() + self.full_wait_ms

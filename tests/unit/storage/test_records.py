@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import google_crc32c
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -206,6 +207,16 @@ def test_a_stored_head_is_split_as_its_record_is(body, its_header):
     for other in (head[:-1], head + b"x", head[:55], b""):
         with pytest.raises(CorruptRecord):
             split_stored_head(other)
+
+
+def test_a_checksum_that_is_known_is_taken_as_it_is():
+    head = {"flags": 0, "domain": 1, "epoch": 2, "log_index": 3, "header": HEADER, "previous_digest": ZERO_DIGEST}
+    known = build_head(**head, body=BODY, body_crc=google_crc32c.value(BODY))
+    assert known == build_head(**head, body=BODY)
+    wrong, _ = build_head(**head, body=BODY, body_crc=google_crc32c.value(BODY) ^ 1)
+    with pytest.raises(CorruptRecord, match="The body of a record has CRC32C"):
+        verify(assemble(wrong, BODY))
+    assert build_head(**head, body=BODY, body_crc=0) != build_head(**head, body=BODY), "0 is a checksum too"
 
 
 def test_a_damaged_body_is_not_looked_at_where_the_head_is_enough():
