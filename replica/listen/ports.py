@@ -19,12 +19,12 @@ from replica.listen.http import HttpServer
 from replica.listen.unix_socket import UnixSocket
 from replica.node.members import MESSAGE_BYTES_MAX
 from replica.peer.keepalive import keepalive
+from replica.peer.wire import add_peer_service
 from tandemq.edge.descriptors import own_limit, shares
 from tandemq.edge.guard import FloodGuard
 from tandemq.edge.options import EDGE_OPTIONS, bounded
 from tandemq.edge.reflection import Reflection
 from tandemq.errors import error_of
-from tandemq.peer.v1.peer_service_pb2_grpc import add_PeerServiceServicer_to_server
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Ports:
             self._socket.bind(lambda address: self._bind(clients, address))
         if served.peer is not None:
             peers = _server(PEER_FRAME_BYTES_MAX, room.peer, peer_options(config.timers.lost_ms))
-            add_PeerServiceServicer_to_server(served.peer, peers)
+            add_peer_service(served.peer, peers)
             self.bound["peer"] = self._bind(peers, config.listen_peer)
             self._servers.append(peers)
         host, _, port = config.listen_http.rpartition(":")

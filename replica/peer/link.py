@@ -28,13 +28,14 @@ from replica.peer.identity.twins import (
 )
 from replica.peer.keepalive import keepalive
 from replica.peer.session import PeerStream, Session, check_hello
+from replica.peer.wire import PeerStub
 from replica.rpc.refusals import abort, refusal
 from tandemq import refusing
 from tandemq.ambient import monotonic_ms
 from tandemq.channels import lasting
 from tandemq.errors import from_rpc_error
 from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, Hello, PeerFrame, TransferFrame
-from tandemq.peer.v1.peer_service_pb2_grpc import PeerServiceServicer, PeerServiceStub
+from tandemq.peer.v1.peer_service_pb2_grpc import PeerServiceServicer
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ class PeerLink:
             self.peer.address, tuple(dict((*CHANNEL_OPTIONS, *keepalive(self.lost_ms))).items())
         )
         try:
-            stub = PeerServiceStub(channel)
+            stub = PeerStub(channel)
             data = stub.Data()
             greeting = self._greeting()
             async with asyncio.timeout(HELLO_TIMEOUT_S):  # the write waits for the connection: that may lead nowhere

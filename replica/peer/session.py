@@ -14,6 +14,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from failover.marks import Role
+from replica.core.replication.op_frame import OpFrame
 from replica.core.replication.sync_source import FRAME_BYTES_MAX, NeedRead, Phase
 from replica.core.state.calls import PendingEnqueue
 from replica.core.state.effects import CheckTransfer
@@ -242,9 +243,9 @@ class Session:
         node = self.node
         while True:
             frame = await self.data.read()
-            if not isinstance(frame, PeerFrame):
+            if not isinstance(frame, (PeerFrame, OpFrame)):
                 return
-            if frame.HasField("hello"):
+            if isinstance(frame, PeerFrame) and frame.HasField("hello"):
                 self._on_hello(frame.hello)
                 continue
             domain = node.domains.get(frame.domain)
@@ -253,7 +254,7 @@ class Session:
                     "a frame of unknown domain %#x was dropped; do both members list the same domains?", frame.domain
                 )
                 continue
-            if (frame.WhichOneof("frame") or "").startswith("verify_"):
+            if isinstance(frame, PeerFrame) and (frame.WhichOneof("frame") or "").startswith("verify_"):
                 self._listener.on_verify(domain, frame)
                 continue
             if not domain.on_frame(frame, node.clock.now_ms()):
@@ -264,7 +265,8 @@ class Session:
         node = self.node
         while True:
             node.send_wake.clear()
-            frames, node.outbox = node.outbox, []
+            frames: list[PeerFrame | OpFrame] = [*node.outbox]
+            node.outbox.clear()
             for domain in node.paired():
                 if is_busy(domain.source):
                     continue
@@ -278,7 +280,7 @@ class Session:
             for frame in frames:
                 await self.data.write(frame)
 
-    async def _read_stored(self, domain: Domain, need: NeedRead) -> list[PeerFrame]:
+    async def _read_stored(self, domain: Domain, need: NeedRead) -> list[PeerFrame | OpFrame]:
         loop = asyncio.get_running_loop()
         number = domain.shared.domain
 

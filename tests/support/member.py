@@ -17,6 +17,7 @@ from failover.classifier import Answer, EventKind, Evidence, Verdict
 from failover.marks import Role
 from replica.core.domain import Domain
 from replica.core.ports import Settings, ports_of
+from replica.core.replication.op_frame import frame_to_bytes
 from replica.core.replication.sync_source import FRAME_BYTES_MAX, NeedRead
 from replica.core.state.calls import PendingEnqueue
 from replica.core.state.effects import (
@@ -395,7 +396,7 @@ class Member:
             frames.extend(pulled)
             if not frames:
                 break
-            wire.extend(PeerFrame.FromString(frame.SerializeToString()) for frame in frames)
+            wire.extend(PeerFrame.FromString(frame_to_bytes(frame)) for frame in frames)
         while self.transfers:
             start = self.transfers.popleft()
             if isinstance(start, CheckTransfer):

@@ -17,8 +17,8 @@ from tandemq.peer.v1.peer_service_pb2 import OpAck
 
 if TYPE_CHECKING:
     from failover.register import Register
+    from replica.core.replication.op_frame import OpFrame
     from replica.core.state.effects import Purpose
-    from tandemq.peer.v1.peer_service_pb2 import Op
 
 
 def _set_advance(patch: Patch, commit_index_of: Callable[[CommitRule], int]) -> None:
@@ -45,7 +45,7 @@ def ack_without_the_peer(patch: Patch) -> None:
 def replica_acks_what_it_received(patch: Patch) -> None:
     original = SyncTarget.on_op
 
-    def on_op(self: SyncTarget, op: Op) -> None:
+    def on_op(self: SyncTarget, op: OpFrame) -> None:
         original(self, op)
         if self.active and not self.full:
             self.shared.outbox.send(op_ack=OpAck(durable_index=self.shared.log.last_index))

@@ -21,9 +21,9 @@ from replica.listen.machine_access import PROBE_TIMEOUT_S, MachineAccess
 from replica.listen.ports import Ports, Served
 from replica.node.salvage import SalvageFiles
 from replica.operations.events import EventLog
+from replica.peer.wire import add_peer_service
 from storage.errors import CorruptRecord
 from storage.records import verify_stored
-from tandemq.peer.v1.peer_service_pb2_grpc import add_PeerServiceServicer_to_server
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class SimPorts(Ports):
         clients.add_generic_rpc_handlers(served.handlers)
         if served.peer is not None:
             peers = Server(self._network, self._machine)
-            add_PeerServiceServicer_to_server(served.peer, peers)  # type: ignore[arg-type]  # in its shape
+            add_peer_service(served.peer, peers)
             self._network.peer_ports.add(self.config.listen_peer)
             peers.listen(self.config.listen_peer)
         clients.listen(self.config.listen_client)

@@ -16,6 +16,7 @@ from chaos.sim.model.core import NOW_MS, NUMBER, Book, Core, Disk, NoQueues, Val
 from chaos.sim.model.values import handoff_lasts_too_long, handoff_state, put_back, time_passes, value_of
 from failover.marks import DataMark, Role
 from failover.register import RegisterState
+from replica.core.replication.op_frame import OpFrame, frame_to_bytes
 from replica.core.state.durable import checkpoint_key, decode_state, state_key
 from replica.core.state.effects import (
     CheckTransfer,
@@ -141,8 +142,12 @@ class Members:
             self.events.append(event)
         return number
 
-    def _frame(self, frame: PeerFrame | Value) -> int:
-        key = frame.SerializeToString(deterministic=True) if isinstance(frame, PeerFrame) else frame
+    def _frame(self, frame: PeerFrame | OpFrame | Value) -> int:
+        key: bytes | Value
+        if isinstance(frame, PeerFrame):
+            key = frame.SerializeToString(deterministic=True)
+        else:
+            key = frame_to_bytes(frame) if isinstance(frame, OpFrame) else frame
         number = self._frame_of.get(key)
         if number is None:
             number = self._frame_of[key] = len(self.frames)
@@ -325,7 +330,7 @@ class Run:
         if known and not state.data.is_good:
             raise RuleBroken(f"{self.name} claims epoch {desired.epoch} with a copy that is {state.data.name}")
 
-    def _send(self, frame: PeerFrame | Value) -> None:
+    def _send(self, frame: PeerFrame | OpFrame | Value) -> None:
         if self.in_session:
             self.frames.append(self.members._frame(frame))  # noqa: SLF001 - its own workshop
 

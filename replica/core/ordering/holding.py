@@ -26,9 +26,10 @@ if TYPE_CHECKING:
     from replica.core.ordering.orders import Orders
     from replica.core.replication.sync_target import SyncTarget
     from replica.core.state.calls import Call
+    from replica.core.state.log import HeldRef
     from replica.core.state.progress import Pending
     from replica.core.state.shared import Shared
-    from tandemq.peer.v1.peer_service_pb2 import HeldKey, PeerFrame
+    from tandemq.peer.v1.peer_service_pb2 import PeerFrame
 
 PARKED_MAX = 10_000
 """Calls that wait for a master; the next one is refused TOO_MANY_WAITERS."""
@@ -197,9 +198,9 @@ class Holding:
         if not any(_is_wanted(other) for other in callers if other is not pending):
             self.shared.outbox.send(hold=Hold(key=held_key(pending), request_id=pending.call.request_id))
 
-    def held_body(self, key: HeldKey) -> bytes | None:
+    def held_body(self, key: HeldRef) -> bytes | None:
         """The body that a record without one needs."""
-        pending = self.held.get((key.client_id, key.queue, key.first_sequence))
+        pending = self.held.get(key)
         if pending is None:
             return None
         pending.on_named()

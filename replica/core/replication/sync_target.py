@@ -20,15 +20,16 @@ from tandemq.peer.v1.peer_service_pb2 import DigestReply, FetchBody, OpAck, Open
 from tandemq.peer.v1.record_pb2 import RecordHeader, SaveOp
 
 if TYPE_CHECKING:
-    from replica.core.state.log import Entry
+    from replica.core.replication.op_frame import OpFrame
+    from replica.core.state.log import Entry, HeldRef
     from replica.core.state.shared import Shared
-    from tandemq.peer.v1.peer_service_pb2 import HeldKey, Op, SyncBegin, SyncEnd
+    from tandemq.peer.v1.peer_service_pb2 import SyncBegin, SyncEnd
 
 
 class Held(Protocol):
     """The requests that this member holds for its clients until the master has ordered them."""
 
-    def held_body(self, key: HeldKey, /) -> bytes | None:
+    def held_body(self, key: HeldRef, /) -> bytes | None:
         """The body that a record without one needs."""
 
     def on_applied(self, record: Pending, /) -> None:
@@ -191,16 +192,15 @@ class SyncTarget:
 
     # -- records ---------------------------------------------------------------------------------------------------
 
-    def on_op(self, op: Op) -> None:
+    def on_op(self, op: OpFrame) -> None:
         """Records in order; what does not follow the last one is ignored (a resend comes)."""
         shared = self.shared
         if not self.active:
             return
         accepted: list[Entry] = []
-        for item in op.entries:
-            record = item.record
-            if item.HasField("held"):
-                body = self._parts.holding.held_body(item.held)
+        for record, held in op.entries:
+            if held is not None:
+                body = self._parts.holding.held_body(held)
                 if body is None:
                     self._fetch()
                     break
@@ -208,7 +208,7 @@ class SyncTarget:
             try:
                 entry = self._accept(record)
             except CorruptRecord:
-                if not item.HasField("held"):
+                if held is None:
                     raise
                 self._fetch()  # what is held here under that key is not what was ordered: ask for the whole record
                 break

@@ -273,7 +273,7 @@ async def test_who_goes_alone_begins_nothing_that_it_has_called_for(
         async def close(self) -> None:
             pass
 
-    monkeypatch.setattr("replica.peer.link.PeerServiceStub", Stub)
+    monkeypatch.setattr("replica.peer.link.PeerStub", Stub)
     outside: Any = SimpleNamespace(channel=lambda _address, _options: Channel())
     link = link_of(node_that(lambda: alone[0]), "b", PeerInfo("a", "127.0.0.1:1"), hello, outside, kind=Begun)
     await link._dial()
@@ -344,7 +344,7 @@ async def test_a_dial_that_leads_nowhere_ends(monkeypatch: pytest.MonkeyPatch) -
         async def close(self) -> None:
             pass
 
-    monkeypatch.setattr("replica.peer.link.PeerServiceStub", Stub)
+    monkeypatch.setattr("replica.peer.link.PeerStub", Stub)
     monkeypatch.setattr("replica.peer.link.HELLO_TIMEOUT_S", 0.01)
     outside: Any = SimpleNamespace(channel=lambda _address, _options: Channel())
     link = link_of(None, "b", PeerInfo("a", "127.0.0.1:1"), Hello, outside)
