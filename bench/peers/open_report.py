@@ -24,8 +24,6 @@ SYSTEMS = ("tandemq", "redis", "rabbitmq-quorum", "nats", "postgres")
 RATES = (300.0, 1000.0, 5000.0, 20_000.0)
 PRODUCERS = (1, 50)
 """What the page shows: a document of fewer would take its place."""
-SYSTEMS_BEFORE, RATES_BEFORE = ("tandemq", "redis", "rabbitmq-quorum"), (1000.0, 5000.0, 20_000.0)
-"""What it shows of a document from before there were producers, which had one: until a new one has taken its place."""
 
 
 def open_name(rate: float, producers: int) -> str:
@@ -39,26 +37,19 @@ def workloads(document: Document) -> list[str]:
 
 
 def producers(document: Document) -> list[int]:
-    found: list[int] = document.options.get("producers", [1])
+    found: list[int] = document.options["producers"]
     return found
 
 
-def is_of_before(document: Document) -> bool:
-    return "producers" not in document.options
-
-
 def wrong(document: Document) -> Iterator[str]:
-    before = is_of_before(document)
-    if missing := [name for name in (SYSTEMS_BEFORE if before else SYSTEMS) if name not in document.peers]:
+    if missing := [name for name in SYSTEMS if name not in document.peers]:
         yield f"without {', '.join(missing)}"
-    if missing := [
-        f"{rate:,.0f}/s" for rate in (RATES_BEFORE if before else RATES) if rate not in document.options["rates"]
-    ]:
+    if missing := [f"{rate:,.0f}/s" for rate in RATES if rate not in document.options["rates"]]:
         yield f"without {', '.join(missing)}"
-    if missing := [str(count) for count in PRODUCERS if not before and count not in producers(document)]:
+    if missing := [str(count) for count in PRODUCERS if count not in producers(document)]:
         yield f"without {', '.join(missing)} producers"
     for of, found in document.figures().items():
-        if not before and len(found.values(*OF_CONSUMER)) < len(found.good):
+        if len(found.values(*OF_CONSUMER)) < len(found.good):
             yield f"{of[0]} {of[1]} does not say when messages came"
         for rate in sorted(set(found.values("rate").values()) - {rate_of(of)}):
             yield f"{of[0]} {of[1]} was due at {rate:,.0f}/s"
@@ -79,13 +70,12 @@ def producers_of(of: Of) -> int:
 
 def rows(document: Document) -> list[tuple[str, ...]]:
     """Heads, then a row a system and rate: milliseconds from when a message was due, medians over runs."""
-    parts = {part: title for part, title in PARTS.items() if not (is_of_before(document) and part in OF_CONSUMER)}
-    heads = ("system", "due", "producers", "answered/s", *(f"{title}, ms" for title in parts.values()))
+    heads = ("system", "due", "producers", "answered/s", *(f"{title}, ms" for title in PARTS.values()))
     out = [(*heads, "us a message, servers", "load", "")]
     found = sorted(document.figures().values(), key=lambda each: (producers_of(each.of), rate_of(each.of)))
     for name, about in document.peers.items():
         for each in (each for each in found if each.of[0] == name):
-            spreads = [each.spread(part) for part in ("value", *parts)]
+            spreads = [each.spread(part) for part in ("value", *PARTS)]
             answered, *times = [spread.median if spread else None for spread in spreads]
             rate = "" if answered is None else amount(answered)
             cells = ("" if ms is None else f"{ms:,.2f}" for ms in times)

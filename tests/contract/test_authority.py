@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from failover.authority import CasDone, CasRefused, CasUnknown, MemoryAuthority, Unreachable
+from failover.local_authority import LocalAuthority
 from failover.register import Register, add_member, claim, commit
 from failover.wire import BadRegisterError, to_message
 from tests.support.authorities import (
@@ -115,6 +116,28 @@ async def test_a_watch_tells_the_register_now_and_its_changes(world: World) -> N
         both = await done(world.a, committed, add_member(committed, member_added=B, nonce=b"3"))
         assert await anext(watch) == both, "and nothing twice"
     await watch.aclose()  # type: ignore[attr-defined]
+
+
+async def test_a_watch_of_a_members_own_copy_rests_between_two_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = LocalCopy(A).authority
+    await formed(authority)
+    looks: list[Register] = []
+    now = authority.now
+
+    def counted(domain: str) -> Register:
+        assert len(looks) < 10, "it goes round without waiting"
+        looks.append(now(domain))
+        return looks[-1]
+
+    monkeypatch.setattr(LocalAuthority, "now", lambda _self, domain: counted(domain))
+    watch = authority.watch("main")
+    assert await anext(watch) == now("main")
+    waiting = asyncio.ensure_future(anext(watch))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert (waiting.done(), len(looks)) == (False, 2)
+    waiting.cancel()
+    await asyncio.wait([waiting])
 
 
 async def test_a_watch_tells_the_register_again_after_an_outage(apart: World) -> None:

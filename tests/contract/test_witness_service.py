@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path
 
 import grpc
@@ -19,7 +19,7 @@ from failover.authority import CasDone, CasRefused, WitnessAuthority
 from failover.register import Register, claim
 from failover.wire import to_message
 from failover.witness import SERVICE_NAME, WitnessServer
-from failover.witness_store import DirectoryInUseError
+from failover.witness_store import DirectoryInUseError, QuotaExceededError, StoreBrokenError, StoreFullError
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
 from tests.support.authorities import A, B, formed
@@ -82,6 +82,74 @@ async def test_malformed_requests_are_invalid_argument_with_a_reason(
     # nothing was set, and a correct request is served
     reply = await stub.CompareAndSet(pb.CompareAndSetRequest(**fields))
     assert reply.done
+
+
+NAMES = {"pair": "pair", "domain": "main"}
+SET = pb.CompareAndSetRequest(**NAMES, member=A, expected=to_message(Register()), desired=FIRST)
+FORCE = pb.ForceRegisterRequest(**NAMES, holder=A, epoch=1, reason="because")
+CALLS = {
+    "GetRegister": pb.GetRegisterRequest(**NAMES),
+    "ListRegisters": pb.ListRegistersRequest(),
+    "CompareAndSet": SET,
+    "ForceRegister": FORCE,
+}
+
+
+async def reason_of(call: Awaitable[object]) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    info = error_details_pb2.ErrorInfo()
+    assert rpc_status.from_call(caught.value).details[0].Unpack(info)
+    return caught.value.code(), info.reason
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_witness_whose_disk_failed_answers_no_call(
+    witness: WitnessServer, channel: grpc.aio.Channel, name: str
+) -> None:
+    stub = pb_grpc.WitnessServiceStub(channel)
+    witness.failed.set()
+    assert await reason_of(getattr(stub, name)(CALLS[name])) == (grpc.StatusCode.DATA_LOSS, "CORRUPT_STORE")
+    watch = stub.WatchRegister(pb.WatchRegisterRequest(**NAMES))
+    assert await reason_of(watch.read()) == (grpc.StatusCode.DATA_LOSS, "CORRUPT_STORE")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (StoreFullError("no room"), (grpc.StatusCode.RESOURCE_EXHAUSTED, "STORAGE_FULL")),
+        (QuotaExceededError("too many"), (grpc.StatusCode.RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED")),
+        (StoreBrokenError("unknown"), (grpc.StatusCode.DATA_LOSS, "CORRUPT_STORE")),
+    ],
+)
+@pytest.mark.parametrize("name", ["CompareAndSet", "ForceRegister"])
+async def test_a_set_that_the_store_does_not_take_names_the_reason(  # fixtures and parameters
+    witness: WitnessServer,
+    channel: grpc.aio.Channel,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    error: Exception,
+    expected: tuple[grpc.StatusCode, str],
+) -> None:
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(witness._store, "_put", refuse)
+    assert await reason_of(getattr(pb_grpc.WitnessServiceStub(channel), name)(CALLS[name])) == expected
+
+
+async def test_an_order_stands_in_the_log_with_what_came_of_it(
+    channel: grpc.aio.Channel, caplog: pytest.LogCaptureFixture
+) -> None:
+    stub = pb_grpc.WitnessServiceStub(channel)
+    assert (await stub.ForceRegister(FORCE)).done
+    refused = await stub.ForceRegister(FORCE)
+    assert not refused.done
+    said = [record.getMessage() for record in caplog.records if "an operator's word" in record.getMessage()]
+    assert [line.partition("pair/main to a: ")[2] for line in said] == [
+        "version 1, epoch 1; reason: because",
+        f"refused: {refused.refusal}; reason: because",
+    ]
 
 
 async def test_names_at_their_bounds_are_served(channel: grpc.aio.Channel) -> None:

@@ -16,6 +16,7 @@ from failover.rehearsal import REHEARSED, sample
 from tandemq.cli import root
 from tandemq.cli.classifier import KINDS
 from tests.failover.support import COMMANDS, ECHO_ID, WRONG, Wrong, script
+from tests.support.until import OUTER_S
 
 pytestmark = pytest.mark.process
 
@@ -82,7 +83,10 @@ def test_the_examples_of_the_documentation_are_these(name: str) -> None:
 
 
 def test_a_command_that_always_waits_passes(tmp_path: Path) -> None:
-    assert check(script(tmp_path, "exit 23\n"))[0] == 0
+    code, cases, _ = check(script(tmp_path, "exit 23\n"))
+    assert code == 0
+    took = [row["ms"] for row in cases.values()]
+    assert all(isinstance(ms, int) and 0 <= ms < 1000 * OUTER_S for ms in took), "how long it took, not when it was"
 
 
 async def first_problem(path: str, limit_s: float, only: str = "") -> tuple[str, str]:

@@ -97,6 +97,18 @@ def test_the_total_ends_them_too() -> None:
     assert [each.decide_by_ms for each in asked.asked] == [400, 200]
 
 
+def test_the_last_pause_ends_with_the_total() -> None:
+    run, asked = runner(None, attempts=1_000, total_ms=700)
+
+    async def asked_for() -> float:
+        await run.ask(event())
+        return asyncio.get_running_loop().time()
+
+    ended = virtual_time.run(asked_for())
+    assert [each.decide_by_ms for each in asked.asked] == [700, 500, 100]
+    assert ended == pytest.approx(0.7), "not the whole next pause"
+
+
 def test_the_pauses_between_attempts_are_doubled_up_to_a_bound() -> None:
     run, asked = runner(None, attempts=8, total_ms=3_600_000, call_ms=3_600_000)
     assert virtual_time.run(run.ask(event())).verdict is None

@@ -20,6 +20,7 @@ from tandemq.errors import Closed, NotFound, ResourceExhausted
 from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import manager_admin_service_pb2, pair_service_pb2, queue_admin_service_pb2, queue_service_pb2
 from tandemq.v1 import queue_service_pb2 as pb
+from tests.support.until import OUTER_S
 from tests.unit.client.fake import FakeMember, FakeStream, Ledger, open_producer, serving
 from tests.unit.client.test_consumer import confirm, deliver, next_settle, open_consumer, ranges, segment
 from tools.gen_blocking import LEFT_OUT
@@ -296,6 +297,13 @@ def test_batches_end_with_the_consumer(member: FakeMember) -> None:
         consumer.close()
         assert next(batches, None) is None
         assert next(consumer, None) is None
+
+
+def test_one_message_alone_that_nobody_waits_for_leaves(member: FakeMember) -> None:
+    member.produce = [serving(member, Ledger())]
+    with tandemq.connect(member.endpoint) as client, client.producer("q") as producer:
+        for number in (1, 2):  # the second one finds nothing that was handed over, as the first did
+            assert producer.send_nowait(b"alone").result(OUTER_S).index == number
 
 
 def test_answers_and_settlements_from_threads_leave_in_their_order(member: FakeMember) -> None:

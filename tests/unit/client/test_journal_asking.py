@@ -60,6 +60,22 @@ class Pair:
         return SimpleNamespace(links=SimpleNamespace(own=self.link(), policy=retry.Policy(total_s=10.0)))
 
 
+async def test_who_names_no_domain_asks_the_master_of_main() -> None:
+    pair = Pair({A: [pb.ReadJournalPageResponse(at_end=True)], B: [Unreachable("UNREACHABLE", "it is away")]})
+    link = pair.link()
+    asked: list[str] = []
+
+    def endpoint(domain: str) -> str:
+        asked.append(domain)
+        return B
+
+    link.members.masters = SimpleNamespace(endpoint=endpoint)
+    for domain in ("", "other"):
+        asking = _Asking(link, retry.Policy(total_s=10.0), domain, here=False)
+        await asking.ask("ReadJournalPage", pb.ReadJournalPageRequest(), pb.ReadJournalPageResponse, 1)
+    assert asked == ["main", "other"]
+
+
 async def test_a_member_that_sent_the_call_on_has_not_spoken_for_itself() -> None:
     """1. Member a has not heard of the queue, and sends the call to b. 2. b has trimmed what is asked. 3. a has it."""
     page = pb.ReadJournalPageResponse(at_end=True)

@@ -13,6 +13,7 @@ from tandemq.client.places import JournalPosition
 from tandemq.client.weights import WeightTable
 from tandemq.v1 import journal_service_pb2 as journal
 from tandemq.v1 import queue_admin_service_pb2 as admin
+from tandemq.v1 import queue_service_pb2
 from tandemq.v1 import weights_service_pb2 as weights
 from tests.unit.client.fake import FakeMember
 
@@ -194,6 +195,31 @@ async def test_a_reader_is_registered_where_its_caller_says(member: FakeMember) 
     assert (last.at_end, last.HasField("position"), last.ttl.seconds) == (True, False, 3_600)
     assert (placed.at_end, placed.restart, placed.domain) == (False, True, "d")
     assert (placed.position.log_index, placed.position.epoch) == (7, 3)
+
+
+async def test_a_dequeue_says_what_its_caller_gave_and_nothing_else(member: FakeMember) -> None:
+    called = Called(member, queue_service_pb2, "QueueService")
+    async with aio.connect(member.endpoint) as client:
+        await client.dequeue("q")
+        await client.dequeue(
+            "q",
+            7,
+            max_bytes=8,
+            wait=2.5,
+            lease=timedelta(seconds=9),
+            mode="immediate",
+            client_id=b"me",
+            request_id=b"r" * 16,
+            where="a = 1",
+        )
+    (_, bare), (_, full) = called.seen
+    assert (bare.queue, bare.max_messages, bare.max_bytes, len(bare.request_id)) == ("q", 1, 0, 16)
+    given = ("wait", "lease_duration", "filter")
+    assert [bare.HasField(name) for name in given] == [False] * 3
+    assert bare.settle_mode == queue_service_pb2.SETTLE_MODE_UNSPECIFIED
+    assert (full.max_messages, full.max_bytes, full.client_id, full.request_id) == (7, 8, b"me", b"r" * 16)
+    assert [getattr(full, name).ToTimedelta() for name in given[:2]] == [timedelta(seconds=2.5), timedelta(seconds=9)]
+    assert (full.settle_mode, full.filter.selector) == (queue_service_pb2.SETTLE_MODE_IMMEDIATE, "a = 1")
 
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
