@@ -21,7 +21,7 @@ from replica.core.mastership.mastership import Mastership
 from replica.core.ordering.dying import Dying
 from replica.core.ordering.holding import Holding
 from replica.core.ordering.orders import Orders
-from replica.core.replication.op_frame import OpFrame, op_frame_of
+from replica.core.replication.op_frame import op_frame_of
 from replica.core.replication.recall import answer_recall
 from replica.core.replication.sync_source import SyncSource
 from replica.core.replication.sync_target import SyncTarget
@@ -315,10 +315,10 @@ class Domain:
             self.target.on_commit(beat.commit_index)
             self.holding.answer_repetitions()
 
-    def on_frame(self, frame: PeerFrame | OpFrame, domain_ms: int) -> bool:
+    def on_frame(self, frame: PeerFrame, domain_ms: int) -> bool:
         """A frame of the Data stream. False: of a lower epoch (P13), the shell answers with a HELLO."""
         self.orders.set_now(domain_ms)
-        kind = "op" if isinstance(frame, OpFrame) else frame.WhichOneof("frame")
+        kind = frame.WhichOneof("frame")
         row = FRAMES[kind] if kind is not None else UNKNOWN
         serving = self.shared.serving
         if row.epoch is Epochs.CURRENT or (serving and row.epoch is Epochs.CURRENT_AT_MASTER):
@@ -329,9 +329,6 @@ class Domain:
                 if serving:
                     self.mastership.role.become_probe("the peer speaks in a higher epoch")
                 return True
-        if isinstance(frame, OpFrame):
-            _on_op(self, frame)
-            return True
         return row.take(self, frame) is not False
 
 
@@ -365,8 +362,8 @@ def _on_sync_begin(domain: Domain, frame: PeerFrame) -> bool:
     return True
 
 
-def _on_op(domain: Domain, frame: OpFrame) -> None:
-    domain.target.on_op(frame)
+def _on_op(domain: Domain, frame: PeerFrame) -> None:
+    domain.target.on_op(op_frame_of(frame))
     domain.holding.answer_repetitions()
 
 
@@ -391,7 +388,7 @@ FRAMES: Mapping[str, FrameRow] = MappingProxyType(
     {
         # The log, from the master.
         "sync_begin": FrameRow(Epochs.JUDGED, _on_sync_begin),
-        "op": FrameRow(Epochs.CURRENT, lambda domain, frame: _on_op(domain, op_frame_of(frame))),
+        "op": FrameRow(Epochs.CURRENT, _on_op),
         "sync_end": FrameRow(Epochs.CURRENT, lambda domain, frame: domain.target.on_end(frame.sync_end)),
         "hold_reject": FrameRow(Epochs.CURRENT, lambda domain, frame: domain.holding.on_hold_reject(frame.hold_reject)),
         # What the replica says of it.

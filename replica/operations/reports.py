@@ -45,7 +45,10 @@ class Reports:
 
     @property
     def recent(self) -> tuple[str, ...]:
-        """The last changes of role and verdicts since the start, newest last: UTC time, domain, what happened."""
+        """The last changes of role and verdicts of paired domains since the start, newest last, at most RECENT_MAX.
+
+        Each is UTC time, domain, what happened, in at most RECENT_CHARS_MAX characters.
+        """
         return tuple(self._recent)
 
     def note(
@@ -66,7 +69,7 @@ class Reports:
         if note.kind == PairEventKind.PAIR_EVENT_KIND_HANDOFF and note.facts:
             self._count_handoff(domain, note.facts)
         text = _RULES.sub("", note.text)
-        if note.kind == PairEventKind.PAIR_EVENT_KIND_VERDICT:
+        if note.kind == PairEventKind.PAIR_EVENT_KIND_VERDICT and note.facts and note.facts.get("verdict") != "none":
             self._remember(domain, text)
         self.note(note.kind, text, domain, note.facts)
 
@@ -106,6 +109,8 @@ class Reports:
         )
 
     def _remember(self, domain: Domain, text: str) -> None:
+        if not domain.shared.peer:
+            return
         now = dt.datetime.fromtimestamp(wall_ms() / 1000, dt.UTC)
         self._recent.append(f"{now:%Y-%m-%dT%H:%M:%SZ} {domain.shared.name}: {text}"[:RECENT_CHARS_MAX])
 

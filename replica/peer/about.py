@@ -34,13 +34,13 @@ class About:
         """Fields of `failover.classifier.Event`."""
         now, authority = monotonic_ms(), self._node.authority
         began = self._node.write_began_ms
-        heard_us_ms = self._beats.heard_us_ms
+        heard_us_ms, session = self._beats.heard_us_ms, self._link.session
         return {
             "heard_ago_ms": now - (self._link.heard_ms or self._started_ms),
             "heard_us_ago_ms": now - heard_us_ms if heard_us_ms else 0,
             "refused": self._link.refused,
-            "peer_connected": self._link.session is not None,
-            "peer_left": self._link.left,
+            "peer_connected": session is not None,
+            "peer_left": session.peer_left if session is not None else self._link.left,
             "authority_reachable": authority.connected if authority is not None else False,
             "uptime_ms": now - self._started_ms,
             "write_stall_ms": now - began if began else 0,

@@ -243,9 +243,9 @@ class Session:
         node = self.node
         while True:
             frame = await self.data.read()
-            if not isinstance(frame, (PeerFrame, OpFrame)):
+            if not isinstance(frame, PeerFrame):
                 return
-            if isinstance(frame, PeerFrame) and frame.HasField("hello"):
+            if frame.HasField("hello"):
                 self._on_hello(frame.hello)
                 continue
             domain = node.domains.get(frame.domain)
@@ -254,7 +254,7 @@ class Session:
                     "a frame of unknown domain %#x was dropped; do both members list the same domains?", frame.domain
                 )
                 continue
-            if isinstance(frame, PeerFrame) and (frame.WhichOneof("frame") or "").startswith("verify_"):
+            if (frame.WhichOneof("frame") or "").startswith("verify_"):
                 self._listener.on_verify(domain, frame)
                 continue
             if not domain.on_frame(frame, node.clock.now_ms()):

@@ -1,5 +1,5 @@
 """How the frames of the three streams between members become bytes: as the generated code has it, but for the frames
-that carry records (`replica.core.replication.op_frame`). Both ends, and nothing else.
+that carry records, which are written by `replica.core.replication.op_frame`. Both ends, and nothing else.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from replica.core.replication.op_frame import frame_from_bytes, frame_to_bytes
-from tandemq.peer.v1.peer_service_pb2 import DESCRIPTOR, HeartbeatFrame, TransferFrame
+from replica.core.replication.op_frame import frame_to_bytes
+from tandemq.peer.v1.peer_service_pb2 import DESCRIPTOR, HeartbeatFrame, PeerFrame, TransferFrame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SERVICE = DESCRIPTOR.services_by_name["PeerService"].full_name
 STREAMS: Mapping[str, tuple[Callable[[Any], bytes], Callable[[bytes], object]]] = MappingProxyType(
     {
-        "Data": (frame_to_bytes, frame_from_bytes),
+        "Data": (frame_to_bytes, PeerFrame.FromString),
         "Heartbeat": (HeartbeatFrame.SerializeToString, HeartbeatFrame.FromString),
         "Transfer": (TransferFrame.SerializeToString, TransferFrame.FromString),
     }

@@ -107,7 +107,7 @@ async def test_a_command_is_given_the_clients_and_what_happened_before(tmp_path:
         first, second = await until(asked_twice, "a has asked again")
     assert [first.clients, first.peer_left] == [1, False]
     roles = [re.sub(r"^\S+Z main: a is (\w+) now: .*", r"\1", line) for line in first.recent]
-    assert roles[-2:] == ["MASTER", "MASTER_SUSPENDED"]
+    assert roles == ["PROBE", "MASTER", "MASTER_SUSPENDED"]
     assert second.recent[: len(first.recent)] == first.recent
     assert "main: verdict WAIT by command" in second.recent[-1], "what came of the first question"
 

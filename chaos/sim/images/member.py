@@ -13,6 +13,7 @@ from failover.authority import MemoryAuthority, MemoryRegisters
 from failover.classifier import Answer, EventKind, Verdict
 from replica.core.domain import Domain
 from replica.core.ports import Settings, ports_of
+from replica.core.replication.op_frame import OpFrame
 from replica.core.state.calls import Consumer, PendingCall, PendingEnqueue
 from replica.core.state.effects import AskVerdict
 from replica.core.state.outcomes import EnqueueDone, LeaseDone, QueueDone, SettleDone
@@ -74,7 +75,8 @@ class Pipe:
         return await self._frames.get()
 
     async def write(self, message: Any) -> None:
-        await self._frames.put(type(message).FromString(message.SerializeToString()))
+        kind = PeerFrame if isinstance(message, OpFrame) else type(message)
+        await self._frames.put(kind.FromString(message.SerializeToString()))
 
 
 class End:
