@@ -1,10 +1,11 @@
 """Finds from the bytes of a request that carries messages what would be costly to parse: maps that are far too large.
 Decides by counts alone, and leaves what it does not understand to the parser.
 
-A map of a hundred thousand entries keeps the loop for as long as a few thousand frames; the same bytes as a list do
-not. So a large request is parsed by an outline of it first (`outline.proto`), in which each entry is bytes and a
-payload is skipped: some 20 us for 500 messages of 1 KiB. It is the parser itself that follows the fields: whoever looks
-for tags by their bytes misses those that are written longer than they need be, and finds them in each payload.
+One map of 360,000 entries in 4 MiB takes 0.11 s to be parsed and 0.23 s to be written again in a fixed order; its
+outline (`outline.proto`), in which each entry is bytes and a payload is skipped, takes 7 ms. So a large request is
+parsed by its outline first: some 28 us for 500 messages of 1 KiB. It is the parser itself that follows the fields:
+whoever looks for tags by their bytes misses those that are written longer than they need be, and finds them in each
+payload.
 """
 
 from __future__ import annotations
