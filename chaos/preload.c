@@ -1,6 +1,7 @@
 /* Loaded into a member before libc: what its disk and its wall clock do is written in a small file by chaos/preload.py.
- * Four numbers: microseconds that each fsync takes longer, whether writes into files of the store are refused for want
- * of room, nanoseconds by which the wall clock is ahead, and how often any of it was felt. */
+ * Seven numbers: microseconds that an fsync takes longer, of how many fsyncs that is one, whether none ends, whether
+ * writes into files of the store are refused for want of room, nanoseconds by which the wall clock is ahead; how many
+ * fsyncs there were while one of some was to be slow, and how often any of it was felt. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -12,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-struct control { volatile int64_t fsync_us, full, clock_ns; int64_t felt; };
+struct control { volatile int64_t fsync_us, fsync_every, hung, full, clock_ns; int64_t syncs, felt; };
 static struct control nothing;
 static struct control *control = &nothing;
 
@@ -27,12 +28,21 @@ __attribute__((constructor)) static void find_control(void) {
 
 static void felt(void) { __atomic_add_fetch(&control->felt, 1, __ATOMIC_RELAXED); }
 
+static int is_turn(int64_t every) {
+  return every <= 1 || __atomic_add_fetch(&control->syncs, 1, __ATOMIC_RELAXED) % every == 0;
+}
+
 static void take_time(void) {
   int64_t us = control->fsync_us;
-  if (us <= 0) return;
-  struct timespec length = {us / 1000000, (us % 1000000) * 1000};
+  if (us > 0 && is_turn(control->fsync_every)) {
+    struct timespec length = {us / 1000000, (us % 1000000) * 1000};
+    felt();
+    nanosleep(&length, NULL);
+  }
+  if (!control->hung) return;
+  struct timespec look = {0, 1000000};
   felt();
-  nanosleep(&length, NULL);
+  while (control->hung) nanosleep(&look, NULL);
 }
 
 static int is_full(void) {

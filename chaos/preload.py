@@ -1,5 +1,5 @@
-"""Makes the disk of a running member slow or full and its wall clock wrong, without rights: a small library that is
-loaded before libc (`preload.c`) does it, directed by a file of four numbers for each member. It decides nothing.
+"""Makes the disk of a running member slow, full or hung and its wall clock wrong, without rights: a small library that
+is loaded before libc (`preload.c`) does it, directed by a file of seven numbers for each member. It decides nothing.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 SOURCE = Path(__file__).with_suffix(".c")
-CONTROL = struct.Struct("=qqqq")  # as in preload.c
-FELT_AT = 24
+CONTROL = struct.Struct("=qqqqqqq")  # as in preload.c
+DIRECTED = struct.Struct("=qqqqq")  # of these, what is directed; the others are counted
 CONTROL_VARIABLE = "TANDEMQ_PRELOAD_CONTROL"
 
 
@@ -38,7 +38,7 @@ class Preload:
         if built.returncode:
             raise PreloadError(f"{SOURCE.name} does not compile: {built.stderr.strip()[:300]}")
         for member in self._members:
-            self._control(member).write_bytes(CONTROL.pack(0, 0, 0, 0))
+            self._control(member).write_bytes(bytes(CONTROL.size))
 
     @property
     def _library(self) -> Path:
@@ -51,9 +51,22 @@ class Preload:
         """What a member's process must be started with."""
         return {"LD_PRELOAD": str(self._library), CONTROL_VARIABLE: str(self._control(member))}
 
-    def hurt(self, member: str, *, fsync_s: float = 0.0, full: bool = False, ahead_s: float = 0.0) -> None:
-        """In force at once. What is not named is well."""
-        self._write(member, CONTROL.pack(round(fsync_s * 1e6), full, round(ahead_s * 1e9), 0)[:FELT_AT])
+    def hurt(
+        self,
+        member: str,
+        *,
+        fsync_s: float = 0.0,
+        fsync_every: int = 1,
+        hung: bool = False,
+        full: bool = False,
+        ahead_s: float = 0.0,
+    ) -> None:
+        """In force at once. What is not named is well.
+
+        fsync_every: one sync of so many takes `fsync_s` longer. hung: no sync ends before this is taken back.
+        """
+        numbers = (round(fsync_s * 1e6), fsync_every, hung, full, round(ahead_s * 1e9))
+        self._write(member, DIRECTED.pack(*numbers))
 
     def calm(self, member: str) -> None:
         """Takes everything back."""
@@ -61,7 +74,7 @@ class Preload:
 
     def felt(self, member: str) -> int:
         """How often this member has felt any of it."""
-        felt: int = CONTROL.unpack(self._control(member).read_bytes())[3]
+        felt: int = CONTROL.unpack(self._control(member).read_bytes())[-1]
         return felt
 
     def _write(self, member: str, data: bytes) -> None:

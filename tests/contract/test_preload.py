@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from chaos.preload import Preload, PreloadError
+from tests.support.until import until_sync
 
 pytestmark = [pytest.mark.process, pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")]
 
@@ -97,6 +99,29 @@ def test_disk_and_clock_are_as_they_are_told_to_be(preload: Preload, child: Chil
     said, _, ahead = child.write()
     assert (said, preload.felt("a")) == ("ok", felt)  # a slow sync now would be the disk's own
     assert is_ahead(ahead, 0)
+
+
+def test_one_sync_of_some_is_slow(preload: Preload, child: Child) -> None:
+    preload.hurt("a", fsync_s=0.2, fsync_every=3)
+    felt = []
+    for _ in range(7):
+        _, took_s, _ = child.write()
+        felt.append(preload.felt("a"))
+        assert took_s >= 0.2 or len(felt) % 3
+    assert felt == [0, 0, 1, 1, 1, 2, 2]
+
+
+def test_a_hung_disk_ends_no_sync_until_it_is_taken_back(preload: Preload, child: Child) -> None:
+    preload.hurt("a", hung=True)
+    with ThreadPoolExecutor(1) as pool:
+        written = pool.submit(child.write)
+        until_sync(lambda: preload.felt("a"), "a sync hangs")
+        assert not written.done()
+        preload.hurt("b")  # of another member
+        assert not written.done()
+        preload.calm("a")
+        assert written.result()[0] == "ok"
+    assert preload.felt("a") == 1
 
 
 def test_a_machine_without_a_compiler_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
