@@ -20,7 +20,7 @@ from replica.core.ordering.orders import ENQUEUE_STORE_SHARE
 from replica.core.ports import Settings, ports_of
 from replica.listen.direct import PEER
 from replica.listen.machine_access import MachineAccess
-from replica.listen.ports import Served
+from replica.listen.ports import STOP_S, Served
 from replica.machine import Limits
 from replica.machine.state.profiles import limits_of
 from replica.node.hand_over import hand_over_all
@@ -319,7 +319,9 @@ class Manager:
         await self._release()
 
     async def _release(self) -> None:
-        await self._open_ports.close()
+        # A member that failed answers nobody, and its peer waits for the end of their connection: no grace for anybody.
+        failed = self._node is not None and self._node.failed.done()
+        await self._open_ports.close(0.0 if failed else STOP_S)
         if self._watch is not None:
             await self._watch.judge.close()
         if self._node is not None:

@@ -126,16 +126,16 @@ class Ports:
         await self._health.set("tandemq.v1.QueueService", serving if master else not_serving)
         await self._health.set("tandemq.v1.readable", serving if readable else not_serving)
 
-    async def close(self) -> None:
-        """Stop serving and free the ports."""
+    async def close(self, grace_s: float = STOP_S) -> None:
+        """Stop serving and free the ports. Calls under way may end within that time, clients' before the peer's."""
         if self._guard is not None:
             self._guard.stop()
         if self._socket is not None:
             self._socket.close()
         if self.direct is not None:
-            await self.direct.close(STOP_S)
+            await self.direct.close(grace_s)
         for server in self._servers:
-            await server.stop(STOP_S)
+            await server.stop(grace_s)
         if self._http is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._http.stop)
         self._servers, self._http, self._health, self._socket, self._guard = [], None, None, None, None

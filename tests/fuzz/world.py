@@ -91,8 +91,9 @@ class NoPorts(Ports):
     async def open(self, served: Served) -> None:
         self.served = served
 
-    async def close(self) -> None:
+    async def close(self, grace_s: float = 0.0) -> None:
         """Ends what is being served, as a server does that stops."""
+        del grace_s
         for task in list(self.serving):
             task.cancel()
         await asyncio.gather(*self.serving, return_exceptions=True)

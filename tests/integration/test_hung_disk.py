@@ -4,6 +4,7 @@ waits for short commits itself (docs/decisions/0053-short-commits.md): every sto
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -12,12 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import Cluster
+from chaos.cluster import Cluster, free_base_port
+from replica.listen.machine_access import MachineAccess
+from replica.listen.ports import STOP_S, Ports
+from replica.manager import Manager
+from replica.node.loop import FailedInstanceError
 from tandemq import aio
-from tandemq.config import Failover
+from tandemq.config import Failover, ManagerConfig
 from tests.integration.support import new_name, raw_to, stopped_at_end
 from tests.support.clusters import patient, quick
-from tests.support.until import until
+from tests.support.until import OUTER_S, until
 
 SYNCS = "fdatasync,fsync,msync"
 FOR_EVER = "delay_enter=60s"
@@ -128,3 +133,38 @@ async def test_a_sync_that_says_eio_ends_the_member_and_loses_nothing(tmp_path: 
             await until(lambda: not cluster.children["a"].running, "a has ended")
             assert "Input/output error" in cluster.children["a"].log.read_text()
             assert await b.take(queue, 60) == names
+
+
+class Lenient(Ports):
+    """Waits so long for calls under way that a test would not see the end of it."""
+
+    async def close(self, grace_s: float = STOP_S) -> None:
+        await super().close(grace_s * 10_000)
+
+
+class LenientMachine(MachineAccess):
+    def ports(self, config: ManagerConfig) -> Ports:
+        return Lenient(config)
+
+
+async def test_a_member_that_failed_ends_every_connection_at_once(tmp_path: Path) -> None:
+    """Whoever is still connected waits for nothing: it answers nobody, and its peer takes over when it is gone. It gave
+    calls under way their time first, of clients and then of the peer, and each was 200 ms in which nobody served.
+    """
+    port = free_base_port()
+    ports = {"listen_client": f"127.0.0.1:{port}", "listen_http": f"127.0.0.1:{port + 1}"}
+    config = ManagerConfig(member="a", data_dir=str(tmp_path / "a"), **ports)
+    manager = Manager(config, LenientMachine())
+    await manager.start()
+    async with aio.connect(config.listen_client, timeout=2) as client:
+        await client.create_queue("q")
+        async with client.producer("q") as producer, client.consumer("q") as consumer:
+            await producer.send(b"x")
+            assert (await anext(consumer)).payload == b"x"  # both streams are under way, and stay so
+            node = manager._node
+            assert node is not None
+            node.failed.set_result(FailedInstanceError("a write has been under way for too long"))
+            with pytest.raises(FailedInstanceError):
+                await manager.wait_closed()
+            async with asyncio.timeout(OUTER_S):
+                await manager.stop()

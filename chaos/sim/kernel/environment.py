@@ -183,7 +183,8 @@ class SimPorts(Ports):
     async def report_health(self, *, master: bool, readable: bool) -> None:
         """Nobody asks."""
 
-    async def close(self) -> None:
+    async def close(self, grace_s: float = 0.0) -> None:
+        del grace_s  # what is under way ends with the process
         for address in (self.config.listen_client, self.config.listen_peer):
             self._network.listeners.pop(address, None)
 
