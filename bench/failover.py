@@ -5,10 +5,17 @@ after the fault is acknowledged; at a handoff under load it is the longest pause
 timers, a witness, no tuning. Prints a table on stderr and writes build/bench/failover.json.
 
 With `--rate` messages are sent one by one, so many a second, also while a master hands over; such a run is for
-comparing two versions, and is not shown. Beside each run stands p99 of what was sent from a second before the fault on
+comparing two versions, and is not shown. Beside each run stands p99 of what was due from a second before the fault on
 until two seconds after it; it hardly sees an outage of less than 30 ms.
 
+Faults of a disk are played by their names alone, `--only disk` for all of them, and are not shown either; they need a C
+compiler. `hung disk`: no sync of the master ends any more, `hung disk of the replica`: none of the replica, both until
+`--hang` seconds are over; `slow disk`: one sync of a hundred of the master takes 50 ms longer, for 10 s. Each tells the
+longest pause, p99 until two seconds after the pair is whole again, new epochs and answers with one copy, and each
+message is looked for: what is lost, doubled or damaged makes a run refused, and the command end with 1.
+
 Example: python bench/failover.py --runs 5 --only 'kill -9' --rate 1000 --out /tmp/failover.json
+Example: python bench/failover.py --runs 4 --only 'hung disk' --rate 5000 --out /tmp/hung.json
 """
 
 from __future__ import annotations
@@ -19,13 +26,13 @@ import datetime as dt
 import json
 import random
 import re
+import shutil
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +40,27 @@ import grpc.aio
 from rich.progress import Progress
 
 from bench.document import Document, begun
-from bench.failover_report import HANDOFF_PER_S, summary, verdict
-from bench.peers.figures import percentile
+from bench.failover_disks import (
+    DISKS,
+    DRAIN_S,
+    HANG_S,
+    PAYLOAD_BYTES,
+    SLOW_EVERY,
+    SLOW_FOR_S,
+    SLOW_S,
+    Checked,
+    DiskFault,
+    said_by,
+)
+from bench.failover_report import HANDOFF_PER_S, TARGETS_MS, summary, verdict
+from bench.failover_traffic import CALM_S, PATIENCE_S, QUEUE, SEND_EVERY_S, Traffic
+from bench.peers.payloads import Payloads
 from bench.peers.place import Strangers, stoppable
 from chaos import nemesis
 from chaos.cluster import Cluster
+from chaos.healing import whole_again
+from chaos.preload import Preload, PreloadError
+from chaos.scenario import ClusterHands
 from tandemq import aio
 from tandemq.cli.output import console
 from tandemq.cli.terminal import new_table
@@ -48,12 +71,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 ROOT = Path(__file__).resolve().parent.parent
-QUEUE = "failover"
-SEND_EVERY_S = 0.002
+HANG_MAX_S = 30.0
 RATE_MAX = 5_000  # that one process sends one by one beside a pair on two cores
 WIDTH = 80  # of its table on a terminal
-CALM_S = 0.5  # of sending before each fault, so that nothing of the last one is left
-PATIENCE_S = 30.0
 BEFORE_S, AFTER_S = 1.0, 2.0  # of a fault: what was sent in between is in p99
 HANDOFF_FRAME, HANDOFF_BYTES = 200, 1024
 # Of the member that takes over, in its log: what is over when the line is written.
@@ -63,83 +83,18 @@ STEPS = {
     "committed": re.compile(r"register: commit of epoch \d+ .*: done"),
     "serves": re.compile(r"domain main: MASTER, epoch"),
 }
-
-
-@dataclass(slots=True)
-class Traffic:
-    """A producer that sends all the time, and when each message left and was acknowledged."""
-
-    client: aio.Client
-    every_s: float = SEND_EVERY_S
-    payloads: tuple[bytes, ...] = (b"x" * 100,)
-    acked: list[tuple[float, float]] = field(default_factory=list)  # (sent, acknowledged)
-    failed: BaseException | None = None
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[Traffic]:
-        sending = asyncio.create_task(self._send_all())
-        try:
-            yield self
-        finally:
-            sending.cancel()
-            with suppress(asyncio.CancelledError):
-                await sending
-
-    async def _send_all(self) -> None:
-        async with self.client.producer(QUEUE) as producer, asyncio.TaskGroup() as sends:
-            due_s = time.monotonic()
-            while True:
-                sends.create_task(self._send(producer))
-                due_s = max(due_s + self.every_s, time.monotonic() - 0.05)
-                await asyncio.sleep(max(0.0, due_s - time.monotonic()))
-
-    async def _send(self, producer: aio.Producer) -> None:
-        sent_s = time.monotonic()
-        await producer.send_many(self.payloads)
-        self.acked.append((sent_s, time.monotonic()))
-
-    async def calm(self) -> None:
-        """Returns when everything was acknowledged promptly for a while."""
-        began_s = time.monotonic()
-        while True:
-            await asyncio.sleep(SEND_EVERY_S)
-            now_s = time.monotonic()
-            recent = [acked for sent, acked in self.acked[-200:] if sent > now_s - CALM_S]
-            if now_s - began_s > CALM_S and recent and now_s - recent[-1] < 0.05:
-                return
-            if now_s - began_s > PATIENCE_S:
-                raise SystemExit("bench: the pair did not become calm")
-
-    async def first_after(self, fault_s: float) -> float:
-        """When the first message that was sent after the fault was acknowledged."""
-        while True:
-            for sent_s, acked_s in reversed(self.acked):
-                if acked_s < fault_s:
-                    break
-                if sent_s >= fault_s:
-                    return min(acked for sent, acked in self.acked if sent >= fault_s)
-            if time.monotonic() - fault_s > PATIENCE_S:
-                raise SystemExit(f"bench: nothing was acknowledged within {PATIENCE_S:g} s of a fault")
-            await asyncio.sleep(SEND_EVERY_S / 2)
-
-    def p99_ms(self, from_s: float, to_s: float) -> float:
-        """Of what was sent in this time, from when it was sent to its acknowledgement."""
-        return round(percentile([acked - sent for sent, acked in self.acked if from_s <= sent < to_s], 0.99) * 1e3, 1)
-
-    def longest_pause(self, from_s: float, to_s: float) -> float:
-        times = [from_s, *sorted(acked for _, acked in self.acked if from_s < acked < to_s), to_s]
-        return max(after - before for before, after in pairwise(times))
+OF_DISKS = ("ended", "epochs", "one_copy_ms", "whole_ms")
+WHOLE_S = 60.0
 
 
 class Bench:
     """One pair, one fault after the other."""
 
-    def __init__(
-        self, cluster: Cluster, runs: int, draw: random.Random, progress: Progress, rate: float | None = None
-    ) -> None:
-        self._cluster, self._runs, self._draw, self._progress = cluster, runs, draw, progress
-        self._every_s = 1 / rate if rate else SEND_EVERY_S
-        self._one_by_one = rate is not None
+    def __init__(self, cluster: Cluster, options: argparse.Namespace, draw: random.Random, progress: Progress) -> None:
+        self._cluster, self._draw, self._progress = cluster, draw, progress
+        self._runs, self._hang_s = int(options.runs), float(options.hang)
+        self._every_s = 1 / options.rate if options.rate else SEND_EVERY_S
+        self._one_by_one = options.rate is not None
         self.found: dict[str, list[dict[str, Any]]] = {}
 
     async def run(self, wanted: list[str]) -> None:
@@ -153,7 +108,7 @@ class Bench:
             consuming = asyncio.create_task(self._consume(client))
             for name, fault in faults.items():
                 if name in wanted:
-                    async with Traffic(client, self._every_s).running() as traffic:
+                    async with Traffic(client, self._every_s, keeps_up=self._one_by_one).running() as traffic:
                         await self._faults(name, fault, traffic)
             if "handoff" in wanted:
                 await self._handoffs(client)
@@ -161,10 +116,12 @@ class Bench:
             with suppress(asyncio.CancelledError):
                 await consuming
 
-    async def _consume(self, client: aio.Client) -> None:
+    async def _consume(self, client: aio.Client, checked: Checked | None = None) -> None:
         """So that the queue stays short."""
         async with client.consumer(QUEUE, credit_messages=20_000) as consumer:
             async for batch in consumer.batches():
+                if checked is not None:
+                    checked.take((message.payload, message.index) for message in batch)
                 batch.ack()
 
     # -- faults ----------------------------------------------------------------------------------------------------
@@ -179,7 +136,7 @@ class Bench:
             self._began_wall, self._began_s = time.time(), time.monotonic()
             self._traffic, self._strangers = traffic, strangers
             await fault(master)
-            await self._traffic.first_after(self._began_s + AFTER_S)
+            await traffic.first_after(self._began_s + AFTER_S)
             self.found[name][-1]["p99_ms"] = traffic.p99_ms(self._began_s - BEFORE_S, self._began_s + AFTER_S)
             self._progress.advance(bar)
 
@@ -217,19 +174,78 @@ class Bench:
                         found.setdefault(name, round(after_s * 1e3, 1))
         return found
 
+    # -- disks -----------------------------------------------------------------------------------------------------
+
+    async def run_disk(self, name: str) -> None:
+        """Once: a replica that was left behind is left longer the next time, so each run has a pair of its own."""
+        checked = Checked(Payloads(PAYLOAD_BYTES, seed=len(name)))
+        async with aio.connect(self._cluster.target, timeout=60) as client:
+            await client.create_queue(QUEUE)
+            consuming = asyncio.create_task(self._consume(client, checked))
+            async with Traffic(client, self._every_s, checked.next, keeps_up=True).running() as traffic:
+                run = await self._disk(DISKS[name], traffic)
+            with suppress(TimeoutError):  # what did not come by then is lost
+                async with asyncio.timeout(DRAIN_S):
+                    await checked.all_came()
+            consuming.cancel()
+            with suppress(asyncio.CancelledError):
+                await consuming
+        account, broke = checked.result()
+        broke += [] if run.pop("felt") else ["the member did not feel its disk"]
+        self.found.setdefault(name, []).append({**run, "account": account, **({"broke": broke} if broke else {})})
+
+    async def _disk(self, fault: DiskFault, traffic: Traffic) -> dict[str, Any]:
+        """One run. A member that ended is started again once its disk is well."""
+        cluster, preload = self._cluster, self._cluster.preload
+        assert preload is not None
+        master = (await cluster.wait_ready()).masters()[0]
+        other = next(each for each in cluster.members if each != master)
+        victim, heir = (other, master) if fault.of_replica else (master, other)
+        strangers = Strangers()
+        await traffic.calm()
+        await asyncio.sleep(self._draw.random() * 0.3)
+        felt, starts = preload.felt(victim), cluster.children[victim].starts
+        self._began_wall, began_s = time.time(), time.monotonic()
+        try:
+            fault.strike(preload, victim)
+            await asyncio.sleep(fault.lasts_s(self._hang_s))
+        finally:
+            preload.calm(victim)
+        felt = preload.felt(victim) - felt
+        again = partial(whole_again, cluster, ClusterHands(cluster), "whole after the disk was well", WHOLE_S, [victim])
+        await again()
+        whole_s = time.monotonic()
+        await traffic.first_after(whole_s + AFTER_S)
+        await again()  # one that had just made up its mind to end is back, too
+        ended_s = time.monotonic()
+        return {
+            "ms": round(traffic.longest_pause(began_s - BEFORE_S, ended_s) * 1e3, 1),
+            "p99_ms": traffic.p99_ms(began_s - BEFORE_S, whole_s + AFTER_S),
+            "master": master,
+            "hurt": victim,
+            "master_after": (await cluster.wait_ready()).masters()[0],
+            "ended": cluster.children[victim].starts - starts,
+            "whole_ms": round((whole_s - began_s) * 1e3),
+            **said_by(traffic.answers, began_s),
+            **self._steps(heir),
+            "felt": felt,
+            "foreign_cores": strangers.cores(),
+        }
+
     # -- handoff ---------------------------------------------------------------------------------------------------
 
     async def _handoffs(self, client: aio.Client) -> None:
         bar = self._progress.add_task("handoff", total=self._runs)
         frame = 1 if self._one_by_one else HANDOFF_FRAME
         every_s = self._every_s if self._one_by_one else HANDOFF_FRAME / HANDOFF_PER_S
-        async with Traffic(client, every_s, (b"x" * HANDOFF_BYTES,) * frame).running() as traffic:
+        payloads = (b"x" * HANDOFF_BYTES,) * frame
+        async with Traffic(client, every_s, lambda: payloads, self._one_by_one).running() as traffic:
             for _ in range(self._runs):
                 master = (await self._cluster.wait_ready()).masters()[0]
                 strangers = Strangers()
                 await traffic.calm()
                 began_s = time.monotonic()
-                count = len(traffic.acked)
+                count = len(traffic.answers)
                 reply = await self._hand_over(master)
                 await asyncio.sleep(CALM_S)
                 ended_s = time.monotonic()
@@ -241,7 +257,7 @@ class Bench:
                         "master": master,
                         "drained": round(reply.pause.ToMilliseconds(), 1),
                         "p99_ms": traffic.p99_ms(began_s - BEFORE_S, ended_s - CALM_S / 2),
-                        "per_s": round((len(traffic.acked) - count) * frame / (ended_s - began_s)),
+                        "per_s": round((len(traffic.answers) - count) * frame / (ended_s - began_s)),
                         "foreign_cores": strangers.cores(),
                     }
                 )
@@ -262,6 +278,8 @@ def table(document: Document) -> Table:
         texts = head in ("what", "target", "steps of the heir, p50")
         shown.add_column(head, justify="left" if texts else "right", no_wrap=not texts, overflow="fold")
     for (name,), found in document.figures().items():
+        if name in DISKS:
+            continue
         line = summary(found)
         keys = {key: found.spread(key) for key in (*STEPS, "drained", "per_s")}
         steps = ", ".join(f"{key} {spread.median:,.0f}" for key, spread in keys.items() if spread)
@@ -271,37 +289,78 @@ def table(document: Document) -> Table:
     return shown
 
 
+def wanted_of(only: str) -> list[str]:
+    """Faults of a disk only where they are asked for: nothing of them is shown, and each takes half a minute."""
+    return [name for name in (*TARGETS_MS, *(DISKS if only else ())) if only in name]
+
+
+def table_of_disks(document: Document) -> Table:
+    shown = new_table("Longest pause while a disk hangs or is slow (ms); medians")
+    heads = ("what", "runs", "pause", "max", "p99", "ended", "epochs", "one copy", "whole after")
+    for head in heads:
+        shown.add_column(head, justify="left" if head == heads[0] else "right", overflow="fold")
+    for (name,), found in document.figures().items():
+        if name in DISKS:
+            pauses = found.spread("ms")
+            middles = [each.median if (each := found.spread(key)) else 0.0 for key in ("p99_ms", *OF_DISKS)]
+            figures = (pauses.median, pauses.most, *middles) if pauses else ()
+            shown.add_row("; ".join((name, *found.said)), f"{found.count}", *(f"{figure:,.0f}" for figure in figures))
+    return shown
+
+
 async def measure(options: argparse.Namespace, directory: Path) -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
+    wanted = wanted_of(options.only)
     with Progress(console=console(stderr=True)) as progress:
         # A relay accepts for a process that is gone, and would hide that its port refuses: only the cut needs relays.
         for relayed, names in ((False, ("kill -9", "frozen", "handoff")), (True, ("cut off",))):
-            wanted = [name for name in names if options.only in name]
-            if wanted:
+            if here := [name for name in wanted if name in names]:
                 async with Cluster(directory / str(relayed), relayed=relayed).running() as cluster:
-                    draw = random.Random(options.seed)
-                    bench = Bench(cluster, options.runs, draw, progress, options.rate)
+                    bench = Bench(cluster, options, random.Random(options.seed), progress)
                     try:
-                        await bench.run(wanted)
+                        await bench.run(here)
                     finally:
                         nemesis.release(cluster)
                 found |= bench.found
+        if disks := [name for name in wanted if name in DISKS]:
+            preload = Preload(directory / "preload", ("a", "b"))
+            await asyncio.to_thread(preload.prepare)
+            draw = random.Random(options.seed)
+            for name in disks:
+                bar = progress.add_task(name, total=options.runs)
+                for run in range(options.runs):
+                    place = directory / f"{name} {run}".replace(" ", "-")
+                    async with Cluster(place, preload=preload).running() as cluster:
+                        bench = Bench(cluster, options, draw, progress)
+                        await bench.run_disk(name)
+                    found.setdefault(name, []).extend(bench.found[name])
+                    progress.advance(bar)
+                    await asyncio.to_thread(shutil.rmtree, place)
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=20, help="of each fault; default: 20")
-    parser.add_argument("--only", default="", help="faults whose name contains this: kill -9, frozen, cut off, handoff")
+    names = ", ".join((*TARGETS_MS, *DISKS))
+    parser.add_argument("--only", default="", help=f"faults whose name contains this, of: {names}")
     parser.add_argument("--seed", type=int, default=1, help="of the moments at which faults come")
     parser.add_argument(
         "--rate", type=float, help="messages a second, one by one; default: 500, and 20,000 at a handoff"
+    )
+    parser.add_argument(
+        "--hang", type=float, default=HANG_S, help=f"seconds for which a hung disk hangs; default: {HANG_S:g}"
     )
     parser.add_argument("--data-dir", type=Path, help="where the stores are while it runs; default: a temporary one")
     parser.add_argument("--out", type=Path, default=ROOT / "build/bench/failover.json")
     options = parser.parse_args()
     if options.rate is not None and not 1 <= options.rate <= RATE_MAX:
         parser.error(f"--rate is 1 to {RATE_MAX:,}")
+    if not 0 < options.hang <= HANG_MAX_S:
+        parser.error(f"--hang is more than 0 and at most {HANG_MAX_S:g}: a producer waits no longer than 60 s")
+    if not (wanted := wanted_of(options.only)):
+        parser.error(f"--only: no fault has {options.only!r} in its name; there are {names}")
+    of_disk = {"hang_s": options.hang, "slow_s": SLOW_S, "slow_every": SLOW_EVERY, "slow_for_s": SLOW_FOR_S}
     document = begun(
         "failover",
         {
@@ -312,16 +371,24 @@ def main() -> None:
             "send_every_s": SEND_EVERY_S,
             "handoff": {"per_s": HANDOFF_PER_S, "frame": HANDOFF_FRAME, "bytes": HANDOFF_BYTES},
             "timers": "default",
+            **({"disk": of_disk} if any(name in DISKS for name in wanted) else {}),
         },
     )
     with stoppable("failover"), tempfile.TemporaryDirectory(dir=options.data_dir) as directory:
-        for name, runs in asyncio.run(measure(options, Path(directory))).items():
+        try:
+            found = asyncio.run(measure(options, Path(directory)))
+        except PreloadError as error:
+            raise SystemExit(f"failover: {error}") from None
+        for name, runs in found.items():
             for number, run in enumerate(runs):
                 document.add((name,), {"run": number, **run})
     document.end()
     document.write(options.out)
-    console(stderr=True).print(table(document), width=WIDTH)
+    for shown in (table(document), table_of_disks(document)):
+        if shown.row_count:
+            console(stderr=True).print(shown, width=WIDTH)
     print(f"kept in {options.out}", file=sys.stderr)
+    sys.exit(any(found.refused for found in document.figures().values()))
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -60,3 +61,19 @@ def test_a_takeover(tmp_path: Path) -> None:
     reasons = unfit(found, failover_report.PLAN)
     assert "1 runs; 20 show a spread" in reasons
     assert not any("without" in why for why in reasons)
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_a_disk_that_hangs(tmp_path: Path) -> None:
+    """Of either member, for less time than the product waits: nobody takes over, and everybody waits for its end."""
+    found = document(tmp_path, "failover.py", "--runs", "1", "--only", "hung disk", "--rate", "200", "--hang", "1")
+    assert found.options["disk"]["hang_s"] == 1
+    for name in ("hung disk", "hung disk of the replica"):
+        hung = found.figures()[name,]
+        assert hung.refused == []
+        (run,) = hung.good.values()
+        assert run["ms"] >= 900, "what was under way when it began was answered"
+        assert run["p99_ms"] >= 900, "it counts from when a message was due"
+        assert (run["ended"], run["epochs"], run["one_copy"]) == (0, 0, 0)
+        assert (run["hurt"] == run["master"]) == (name == "hung disk")
+        assert run["account"]["lost"] == 0 < run["account"]["sent"] == run["account"]["received"]
