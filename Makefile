@@ -150,7 +150,7 @@ bench-failover: $(STAMP) ## how long a producer waits when its master dies, free
 bench-scale: $(STAMP) ## 10,000 queues, a million queued messages, 10,000 senders that wait: what they cost; 3,000,000 messages copied anew: how long a producer waits (25 minutes)
 	$(BIN)/python bench/scale.py
 
-bench-deps: $(STAMP) ## obtain the peers and their load tools: packages as root on Debian, NATS through Go, Artemis and PerfTest through Maven, Python clients
+bench-deps: $(STAMP) ## obtain the peers and their load tools: packages as root on Debian, newer ones in a root of the newest stable Debian (once, minutes), NATS through Go, Artemis and PerfTest through Maven, Python clients
 	@PIP_CONSTRAINT= PIP_BUILD_CONSTRAINT= tools/install_peers.sh $(abspath $(BIN))/python
 
 guard: $(STAMP) ## instructions and system calls of the path of a message, beside bench/results/guard.json and guard_calls.json: exit 1 when a figure is 10 % worse, 5 % for large messages (45 s; needs valgrind, strace, root)
@@ -176,7 +176,7 @@ bench-quick: $(STAMP) ## ours, the floor, Redis and RabbitMQ quorum in one run: 
 bench-peers: $(STAMP) ## everything that is installed, three times: build/bench/peers.json (PEERS_ARGS='--peers redis --runs 1': less)
 	$(PEERS_RUN) $(PEERS_ARGS)
 
-bench-open: $(STAMP) ## open loops at four rates from one and fifty producers, ours, Redis, RabbitMQ quorum, NATS and PostgreSQL: build/bench/open.json (12 minutes; PEERS_ARGS='--producers 10': other numbers)
+bench-open: $(STAMP) ## open loops at four rates from one and fifty producers, ours, Redis, RabbitMQ quorum, NATS, PostgreSQL, Valkey, older versions: build/bench/open.json (25 minutes; PEERS_ARGS='--producers 10': other numbers)
 	$(PEERS_RUN) --open $(PEERS_ARGS)
 
 SPARK_ARGS ?=

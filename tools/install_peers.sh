@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Obtains what bench/peers measures beside Tandemq: Debian's packages when root, a current NATS server through its Go module,
+# Obtains what bench/peers measures beside Tandemq: Debian's packages when root, newer ones of them beside, a current NATS server through its Go module,
 # the peers' Python clients in an environment of their own, and their load tools (pgbench, redis-benchmark and `artemis perf`
 # come with their servers). What cannot be had is named; its peers are left out of a run.
 set -euo pipefail
@@ -37,6 +37,8 @@ if [ "${#missing[@]}" -gt 0 ]; then
   apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
   echo "peers: installed ${missing[*]}"
 fi
+
+tools/install_newest_peers.sh
 
 mkdir -p build/bench
 if [ ! -x build/bench/venv/bin/python ]; then

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from bench.native import readers
 from bench.native.outcome import Outcome
 from bench.native.tool import Tool
-from bench.peers.adapters.postgres import Postgres, binary
+from bench.peers.adapters.postgres import Postgres, PostgresOlder
 from bench.peers.contract import Peer, version_of
 from bench.peers.place import HOST, Place
 
@@ -31,10 +31,16 @@ class Pgbench(Tool):
         self._queue = ""
 
     def programs(self) -> list[str]:
-        return [binary("pgbench")]
+        return [self._server.binary("pgbench")]
+
+    def prefix(self) -> Sequence[str]:
+        return self._server.installed.programs.prefix
+
+    def missing(self) -> list[str]:
+        return self._server.lacking(self.programs)
 
     def version(self) -> str:
-        return version_of([binary("pgbench"), "--version"], 2)
+        return version_of([*self.prefix(), *self.programs(), "--version"], 2)
 
     def prepare(self, queue: str) -> None:
         self._queue = queue
@@ -45,7 +51,7 @@ class Pgbench(Tool):
         (self.place.role("tool") / "script.sql").write_text(steps.format(queue=queue, size=size), encoding="utf-8")
         address = ["--host", HOST, "--port", str(self._server.port), "--username", "bench"]
         how = ["--no-vacuum", "--protocol", "prepared", "--client", CONNECTIONS, "--jobs", "2"]
-        return {"tool": [binary("pgbench"), *how, *address, "--time", str(max(1, round(seconds))),
+        return {"tool": [*self.programs(), *how, *address, "--time", str(max(1, round(seconds))),
                          "--file", "script.sql", "postgres"]}  # fmt: skip
 
     def read(self, workload: str, outputs: Mapping[str, str]) -> Outcome:
@@ -58,3 +64,7 @@ class Pgbench(Tool):
 
     def held(self, queue: str) -> int:
         return int(self._server.sql(f"select count(*) from {queue}"))
+
+
+class PgbenchOlder(Pgbench):
+    peer = PostgresOlder.name

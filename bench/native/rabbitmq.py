@@ -12,7 +12,7 @@ from typing import ClassVar
 from bench.native import readers
 from bench.native.outcome import Outcome
 from bench.native.tool import Tool
-from bench.peers.adapters.rabbitmq import Quorum
+from bench.peers.adapters.rabbitmq import Quorum, QuorumOlder, SingleOlder
 from bench.peers.contract import Peer
 from bench.peers.place import HOST, KEPT, VENV_PYTHON, BenchError, Place, said
 
@@ -72,3 +72,11 @@ class PerfTest(Tool):
 class PerfTestSingle(PerfTest):
     peer = "rabbitmq-single"
     kind = ("--auto-delete", "false")
+
+
+class PerfTestOlder(PerfTest):
+    peer = QuorumOlder.name
+
+
+class PerfTestSingleOlder(PerfTestSingle):
+    peer = SingleOlder.name

@@ -1,5 +1,5 @@
-"""redis-benchmark. It sends one command over and over and cannot put a WAIT behind a pipeline, so that its answers
-promise less than those to the Python client: synced on the primary.
+"""redis-benchmark, and Valkey's. It sends one command over and over and cannot put a WAIT behind a pipeline, so that
+its answers promise less than those to the Python client: synced on the primary.
 """
 
 from __future__ import annotations
@@ -9,18 +9,17 @@ from collections.abc import Mapping, Sequence
 from bench.native import readers
 from bench.native.outcome import Outcome
 from bench.native.tool import Tool, run
-from bench.peers.adapters.redis import Redis
+from bench.peers.adapters.redis import Redis, RedisOlder, Valkey
 from bench.peers.contract import Peer, version_of
 from bench.peers.place import HOST, Place
 
-PROGRAM = "redis-benchmark"
 PIPELINED = 100
 TRIAL = 20_000  # messages, from which it is estimated how many there are in the wanted time
 
 
 class RedisBenchmark(Tool):
     peer = "redis"
-    name = PROGRAM
+    name = Redis.program("benchmark")
     flow = False
     lacks = "no WAIT, no consumer"
     copies = 1
@@ -34,14 +33,20 @@ class RedisBenchmark(Tool):
         self._size = 0
 
     def programs(self) -> list[str]:
-        return [PROGRAM]
+        return [self._server.program("benchmark")]
+
+    def prefix(self) -> Sequence[str]:
+        return self._server.installed.programs.prefix
+
+    def missing(self) -> list[str]:
+        return self._server.lacking(self.programs)
 
     def version(self) -> str:
-        return version_of([PROGRAM, "--version"], 1)
+        return version_of([*self.prefix(), *self.programs(), "--version"], 1)
 
     def _command(self, queue: str, count: int) -> list[str]:
         how = ["-h", HOST, "-p", str(self._server.target()["port"]), "-c", "50", "-P", str(PIPELINED), "-n", str(count)]
-        return [PROGRAM, *how, "-x", "XADD", queue, "*", "m"]
+        return [*self.programs(), *how, "-x", "XADD", queue, "*", "m"]
 
     def commands(self, workload: str, queue: str, size: int, seconds: float) -> dict[str, Sequence[str]]:
         assert workload == "enqueue"
@@ -60,3 +65,12 @@ class RedisBenchmark(Tool):
 
     def held(self, queue: str) -> int:
         return int(self._server.ask(self._server.roles[0], "XLEN", queue))
+
+
+class RedisBenchmarkOlder(RedisBenchmark):
+    peer = RedisOlder.name
+
+
+class ValkeyBenchmark(RedisBenchmark):
+    peer = Valkey.name
+    name = Valkey.program("benchmark")

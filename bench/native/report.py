@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from bench.document import Document
 from bench.native.tools import TOOLS
-from bench.peers.report import OURS, RATES, cell, most_load, plan
+from bench.peers.report import OURS, RATES, cell, most_load, outdone_said, plan, standing
 from bench.tables import aligned, grid, where
 
 WORKLOADS = ("enqueue", "flow")
@@ -25,7 +25,7 @@ def rows(document: Document) -> list[tuple[str, ...]]:
     figures = document.figures()
     rates = (f"{RATES[each]}, msg/s" for each in WORKLOADS)
     out = [("system", "load tool", "an answer means", *rates, "load, of a core")]
-    for name, about in document.peers.items():
+    for name, about in standing(document).items():
         cells = [cell(figures, (name, workload)) for workload in WORKLOADS]
         tool = f"{about['client']}; {about['lacks']}" if about.get("lacks") else about["client"]
         out.append((about["title"], tool, about["promise"], *cells, most_load(figures, name)))
@@ -54,6 +54,7 @@ def markdown(document: Document) -> str:
             head,
             "",
             *grid(rows(document)),
+            *outdone_said(document),
             *(["", f"Left out: {'; '.join(left)}."] if left else []),
             "",
             *(f"- {which}: `{command}`" for which, command in commands.items()),

@@ -75,6 +75,10 @@ class Tool(ABC):
     def held(self, queue: str) -> int:
         """Messages that the servers say the queue has."""
 
+    def prefix(self) -> Sequence[str]:
+        """What is started with a command behind it, so that the tool is of the servers' version."""
+        return ()
+
     def missing(self) -> list[str]:
         return [program for program in self.programs() if shutil.which(program) is None]
 
@@ -94,7 +98,11 @@ def run(tool: Tool, commands: Mapping[str, Sequence[str]]) -> Ran:
             into.write(tool.given())
             into.seek(0)
             processes[role] = subprocess.Popen(
-                [*KILLED_WITH_US, *command], cwd=folder, stdin=into, stdout=out, stderr=subprocess.STDOUT
+                [*KILLED_WITH_US, *tool.prefix(), *command],
+                cwd=folder,
+                stdin=into,
+                stdout=out,
+                stderr=subprocess.STDOUT,
             )
     try:
         used = reaped(tool.place, tool.name, processes, files)

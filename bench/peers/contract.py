@@ -89,6 +89,10 @@ class Peer(ABC):
     def versions(self) -> dict[str, str]:
         """Of the programs that run, by name."""
 
+    def origin(self) -> str:
+        """Whose programs these are, where there may be several versions; "" where there is one."""
+        return ""
+
     def described(self) -> dict[str, Any]:
         """Further settings that a reader needs to repeat the run."""
         return {}

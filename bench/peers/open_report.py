@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from bench.document import Document, Figures, Of
 from bench.peers.plots import Curve, curves
-from bench.peers.report import compared, plan
+from bench.peers.report import compared, outdone_said, plan, standing
 from bench.tables import amount, grid, number, where
 
 OF_CONSUMER = ("received_p50_ms", "received_p99_ms")
@@ -21,6 +21,8 @@ PARTS = {
 
 
 SYSTEMS = ("tandemq", "redis", "rabbitmq-quorum", "nats", "postgres")
+BESIDE = ("valkey", "redis-older", "rabbitmq-quorum-older", "postgres-older")
+"""Measured too where they are at hand."""
 RATES = (300.0, 1000.0, 5000.0, 20_000.0)
 PRODUCERS = (1, 50)
 """What the page shows: a document of fewer would take its place."""
@@ -69,11 +71,11 @@ def producers_of(of: Of) -> int:
 
 
 def rows(document: Document) -> list[tuple[str, ...]]:
-    """Heads, then a row a system and rate: milliseconds from when a message was due, medians over runs."""
+    """Heads, then a row a system that stands and rate: milliseconds from when a message was due, medians over runs."""
     heads = ("system", "due", "producers", "answered/s", *(f"{title}, ms" for title in PARTS.values()))
     out = [(*heads, "us a message, servers", "load", "")]
     found = sorted(document.figures().values(), key=lambda each: (producers_of(each.of), rate_of(each.of)))
-    for name, about in document.peers.items():
+    for name, about in standing(document).items():
         for each in (each for each in found if each.of[0] == name):
             spreads = [each.spread(part) for part in ("value", *PARTS)]
             answered, *times = [spread.median if spread else None for spread in spreads]
@@ -95,7 +97,7 @@ def markdown(document: Document) -> str:
     options = document.options
     how = f"{options['size']} B payloads, medians of {options['runs']} runs of {options['seconds']:g} s."
     image = "![p99 of each system at fixed rates](img/open-p99.svg)"
-    return "\n".join([f"{where(document)}; {how}", "", *grid(rows(document)), "", image])
+    return "\n".join([f"{where(document)}; {how}", "", *grid(rows(document)), *outdone_said(document), "", image])
 
 
 def drawn(document: Document) -> dict[str, str]:
@@ -103,7 +105,7 @@ def drawn(document: Document) -> dict[str, str]:
     figures = document.figures()
     steps = sorted({of[1] for of in figures if producers_of(of) == 1}, key=lambda workload: rate_of(("", workload)))
     series = []
-    for name in document.peers:
+    for name in standing(document):
         found = [figures[name, step].spread("p99_ms") if (name, step) in figures else None for step in steps]
         values = tuple(each.median * 1e3 for each in found if each)
         if len(values) == len(steps):

@@ -284,10 +284,20 @@ def wait_for_port(port: int, process: subprocess.Popen[bytes], seconds: float = 
     raise BenchError(f"nothing listens on {port}: {process.args!r} ended with {process.poll()}")
 
 
-def said(*command: str, environment: dict[str, str] | None = None, where: Path | None = None) -> str:
-    """What a command prints; fails when it does."""
+def said(
+    *command: str,
+    environment: dict[str, str] | None = None,
+    where: Path | None = None,
+    prefix: Sequence[str] = (),
+) -> str:
+    """What a command prints; fails when it does. `prefix` is started with the command behind it."""
     done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}, cwd=where
+        [*prefix, *command],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, **(environment or {})},
+        cwd=where,
     )
     if done.returncode:
         raise BenchError(f"{command[0]} {' '.join(command[1:3])}: {done.stderr.strip() or done.stdout.strip()}")

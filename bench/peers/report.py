@@ -6,12 +6,14 @@ A refused result is in no figure, and the table says that it was refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from bench.check import Plan
 from bench.document import Document, Figures, Of, Run
 from bench.peers.adapters import PEERS
 from bench.peers.contract import WORKLOADS
 from bench.peers.figures import PERCENTILES
+from bench.peers.packaged import OLDER
 from bench.peers.plots import Series, bars, percentiles
 from bench.tables import aligned, amount, grid, ranged, where
 
@@ -94,12 +96,53 @@ def cell(figures: Mapping[Of, Figures], of: Of) -> str:
     return "; ".join([*said, *found.said])
 
 
-def rows(document: Document) -> list[tuple[str, ...]]:
-    """Heads, then a row a peer, in the order in which peers were measured."""
+def is_faster(older: Figures, newer: Figures) -> bool:
+    """In each run: between two of a median there is chance alone."""
+    if older.of[1] != SINGLE and not older.of[1].startswith("open "):
+        return bool((rate := older.ratio(newer, "value")) and rate.least > 1)
+    times = (older.ratio(newer, name) for name in ("p50_ms", "p99_ms"))
+    return any(time is not None and time.most < 1 for time in times)
+
+
+def outdone(document: Document) -> list[str]:
+    """Older versions that promise no more than the newer one, and are faster in nothing that was measured of both."""
+    figures, peers = document.figures(), document.peers
+    faster = {
+        of[0]
+        for of, found in figures.items()
+        if (newer := figures.get((of[0].removesuffix(OLDER), *of[1:]))) is None
+        or not newer.good
+        or is_faster(found, newer)
+    }
+    out = [name for name in peers if name.endswith(OLDER) and name not in faster]
+    return [name for name in out if peers[name]["copies"] <= peers[name.removesuffix(OLDER)]["copies"]]
+
+
+def outdone_said(document: Document) -> list[str]:
+    """A paragraph that names them, or none."""
+    said = [
+        f"{document.peers[name]['title']} ({document.peers[name]['versions'].get('server')})"
+        for name in outdone(document)
+    ]
+    return (
+        ["", f"Measured too, faster than the newer version in nothing, and left out: {'; '.join(said)}."]
+        if said
+        else []
+    )
+
+
+def standing(document: Document) -> dict[str, dict[str, Any]]:
+    """What a page shows: all others."""
+    out = outdone(document)
+    return {name: about for name, about in document.peers.items() if name not in out}
+
+
+def rows(document: Document, peers: Mapping[str, Mapping[str, Any]] | None = None) -> list[tuple[str, ...]]:
+    """Heads, then a row a peer, in the order in which peers were measured; of all, or of these."""
     figures = document.figures()
     rates = (f"{title}, msg/s" for title in RATES.values())
     out = [("system", "synced copies", *rates, "one in flight, p50 us", "p99 us", "load, of a core")]
-    for name, about in document.peers.items():
+    for name, about in (document.peers if peers is None else peers).items():
         single = figures.get((name, SINGLE))
         p99 = single.spread("p99_ms") if single else None
         cells = [cell(figures, (name, workload)) for workload in (*RATES, SINGLE)]
@@ -122,7 +165,7 @@ def table(document: Document) -> str:
 def markdown(document: Document) -> str:
     """The README's part."""
     options = document.options
-    servers = {each["title"]: each["versions"].get("server") for each in document.peers.values()}
+    servers = {each["title"]: each["versions"].get("server") for each in standing(document).values()}
     versions = "; ".join(f"{title}: {version}" for title, version in servers.items() if version)
     head = (
         f"{where(document)}; {options['size']} B payloads; median (range) of {options['runs']} runs. "
@@ -132,7 +175,8 @@ def markdown(document: Document) -> str:
         [
             head,
             "",
-            *grid(rows(document)),
+            *grid(rows(document, standing(document))),
+            *outdone_said(document),
             "",
             f"Versions: {versions}. What each promises, its settings and client: [bench/README.md](bench/README.md).",
             "",
@@ -151,7 +195,7 @@ def drawn(document: Document) -> dict[str, str]:
         found = figures[of].spread(name) if of in figures else None
         return found.median if found else 0.0
 
-    labels = {name: f"{name}, {about['copies'] or 'not'} synced" for name, about in document.peers.items()}
+    labels = {name: f"{name}, {about['copies'] or 'not'} synced" for name, about in standing(document).items()}
     throughput = [
         Series(label, {title: median((name, rate), "value") for rate, title in RATES.items()})
         for name, label in labels.items()

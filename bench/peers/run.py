@@ -25,7 +25,7 @@ from bench.peers.adapters.floor import Floor
 from bench.peers.calm import AGAIN_MAX, calm
 from bench.peers.contract import Peer, in_flight
 from bench.peers.figures import refusals, remarks
-from bench.peers.open_report import PRODUCERS, RATES, SYSTEMS, open_name
+from bench.peers.open_report import BESIDE, PRODUCERS, RATES, SYSTEMS, open_name
 from bench.peers.place import KEPT, KILLED_WITH_US, ROOT, BenchError, Place
 from bench.peers.report import table
 from bench.peers.session import carry_out, check_options, in_turns
@@ -208,6 +208,7 @@ class Measurement:
             "client": peer.client_title,
             "verified": peer.verified,
             "versions": peer.versions(),
+            "programs": peer.origin(),
             "settings": {setting.name: setting.found for setting in settings},
             "described": peer.described(),
             "open for synchronised writes": sum(opened_for_sync(pids) for pids in peer.members().values()),
@@ -314,7 +315,7 @@ def main() -> None:
     options.producers = [int(count) for count in rates_of(options.producers, parser, "--producers")]
     if options.rates:
         if not asked:
-            chosen = list(SYSTEMS)
+            chosen = [*SYSTEMS, *BESIDE]
         elif closed := [name for name in chosen if name in PEERS and not PEERS[name].open_loop]:
             parser.error(f"no open loop for {', '.join(closed)}: its client waits for answers before it sends")
     options.peers = tuple(chosen)

@@ -9,15 +9,17 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 from bench.document import Document, begun
 from bench.peers.adapters import PEERS
 from bench.peers.contract import Peer
+from bench.peers.packaged import Packaged
 from bench.peers.payloads import SIZE_MIN
 from bench.peers.place import LOAD_ROLES, BenchError, Place, stoppable
+from bench.peers.programs import newest_root
 
 SIZE_MAX = 1 << 20
 """Of a payload: what a queue takes unless it is told otherwise."""
@@ -97,9 +99,17 @@ def in_turns(
                 document.peers.setdefault(name, one.facts)
             if failed == STOPPED:
                 return document
-            print(f"{name}: run {run + 1} took {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+            took = f"run {run + 1} took {time.monotonic() - began:.0f} s"
+            print(f"{name}{ran(one.facts)}: {took}", file=sys.stderr, flush=True)
     document.end()
     return document
+
+
+def ran(facts: Mapping[str, Any]) -> str:
+    """The version that was measured, and whose it is."""
+    version, programs = facts.get("versions", {}).get("server", ""), facts.get("programs", "")
+    said = f" {version}" if version else ""
+    return f"{said} ({programs})" if programs else said
 
 
 STOPPED = "stopped before it was done"
@@ -119,6 +129,14 @@ def tell(line: Mapping[str, Any]) -> None:
     print(f"{line['peer']:<18} {line['workload']:<8} {rate}{said}", file=sys.stderr, flush=True)
 
 
+def without_root(peers: Iterable[str]) -> str:
+    """Why the machine's own versions are all that there are, where that is so and matters to these peers."""
+    if not any(issubclass(PEERS[peer], Packaged) for peer in peers):
+        return ""
+    why = newest_root().why
+    return f"no root of a newer Debian ({why}): what this machine has itself is measured" if why else ""
+
+
 def carry_out(
     name: str,
     options: argparse.Namespace,
@@ -133,6 +151,8 @@ def carry_out(
         try:
             with Place(options.folder) as place:
                 found = {peer: missing(place, peer) for peer in options.peers}
+                if without := without_root(options.peers):
+                    print(f"{name}: {without}", file=sys.stderr, flush=True)
                 lacking = {peer: programs for peer, programs in found.items() if programs}
                 if lacking and required:
                     raise BenchError(f"not installed, run `make bench-deps`: {lacking}")

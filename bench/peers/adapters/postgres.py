@@ -7,8 +7,10 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from bench.peers.contract import Peer, Setting, client_versions, version_of
+from bench.peers.contract import Setting, client_versions, version_of
+from bench.peers.packaged import OLDER, Packaged
 from bench.peers.place import HOST, BenchError, Place, said, wait_for_port
+from bench.peers.programs import Programs
 
 USER = "postgres"  # the server refuses to run as root
 FOLDERS = Path("/usr/lib/postgresql")
@@ -21,10 +23,10 @@ SETTINGS = {
 }
 
 
-def binary(name: str) -> str:
-    """Of the newest version that is installed; distributions keep them off PATH."""
-    found = sorted(FOLDERS.glob(f"*/bin/{name}"), key=lambda path: float(path.parts[-3]))
-    return str(found[-1]) if found else name
+def binary(name: str, programs: Programs) -> str:
+    """Of the newest version that is installed there; distributions keep them off PATH."""
+    series = sorted((path.parts[-3] for path in programs.seen(FOLDERS).glob(f"*/bin/{name}")), key=float)
+    return str(FOLDERS / series[-1] / "bin" / name) if series else name
 
 
 def unprivileged(*command: str) -> list[str]:
@@ -33,10 +35,11 @@ def unprivileged(*command: str) -> list[str]:
     return ["setpriv", "--reuid", USER, "--regid", USER, "--init-groups", "--pdeathsig", "KILL", "--", *command]
 
 
-class Postgres(Peer):
+class Postgres(Packaged):
     name = "postgres"
     open_loop = True
-    title = "PostgreSQL, synchronous standby, SKIP LOCKED"
+    product = "PostgreSQL"
+    form = ", synchronous standby, SKIP LOCKED"
     promise = "synced on both: synchronous_commit on"
     copies = 2
     client = "postgres"
@@ -46,7 +49,22 @@ class Postgres(Peer):
     def __init__(self, place: Place) -> None:
         super().__init__(place)
         self._ports = {role: place.port() for role in self.roles}
-        self.programs = (binary("postgres"), binary("initdb"), binary("pg_basebackup"))
+
+    @classmethod
+    def needed(cls, programs: Programs) -> tuple[str, ...]:
+        return tuple(binary(name, programs) for name in ("postgres", "initdb", "pg_basebackup"))
+
+    @classmethod
+    def version_in(cls, programs: Programs) -> str:
+        return version_of([*programs.prefix, binary("postgres", programs), "--version"], 2)
+
+    def binary(self, name: str) -> str:
+        """Of the version that is measured."""
+        return binary(name, self.installed.programs)
+
+    def _said(self, *words: str, where: Path) -> None:
+        """By the server's user, in a folder of its own."""
+        said(*unprivileged(*words), prefix=self.installed.programs.prefix, where=where)
 
     def _folder(self, role: str) -> Path:
         folder = self.place.role(role)
@@ -57,9 +75,8 @@ class Postgres(Peer):
     def start(self) -> None:
         primary, standby = self.roles
         data = self._folder(primary) / "data"
-        said(
-            *unprivileged(binary("initdb"), "-D", str(data), "-A", "trust", "-U", "bench", "-E", "UTF8"),
-            where=data.parent,
+        self._said(
+            self.binary("initdb"), "-D", str(data), "-A", "trust", "-U", "bench", "-E", "UTF8", where=data.parent
         )
         settings = {
             **{name: value for name, value in SETTINGS.items() if name != "synchronous_standby_names"},
@@ -76,10 +93,8 @@ class Postgres(Peer):
         self._serve(primary, data)
         copy = self._folder(standby) / "data"
         dsn = f"host={HOST} port={self._ports[primary]} user=bench"
-        said(
-            *unprivileged(binary("pg_basebackup"), "-D", str(copy), "-d", dsn, "-R", "-c", "fast", "-X", "stream"),
-            where=copy.parent,
-        )
+        how = ("-R", "-c", "fast", "-X", "stream")
+        self._said(self.binary("pg_basebackup"), "-D", str(copy), "-d", dsn, *how, where=copy.parent)
         with (copy / "postgresql.auto.conf").open("a", encoding="utf-8") as conf:
             conf.write(f"primary_conninfo = '{dsn} application_name=standby'\n")
         self._serve(standby, copy)
@@ -92,11 +107,12 @@ class Postgres(Peer):
 
     def _serve(self, role: str, data: Path) -> None:
         port = self._ports[role]
-        process = self.place.spawn(role, unprivileged(binary("postgres"), "-D", str(data), "-p", str(port)))
+        command = unprivileged(self.binary("postgres"), "-D", str(data), "-p", str(port))
+        process = self.place.spawn(role, self.command(*command))
         wait_for_port(port, process)
         for _ in range(200):  # it listens before it is consistent
             try:
-                said(binary("pg_isready"), "-h", HOST, "-p", str(port))
+                self.said(self.binary("pg_isready"), "-h", HOST, "-p", str(port))
             except BenchError:
                 continue
             return
@@ -104,7 +120,7 @@ class Postgres(Peer):
 
     def sql(self, command: str) -> str:
         address = ["-h", HOST, "-p", str(self.port), "-U", "bench", "-d", "postgres"]
-        return said(binary("psql"), *address, "-Atqc", command, where=self.place.folder).strip()
+        return self.said(self.binary("psql"), *address, "-Atqc", command).strip()
 
     @property
     def port(self) -> int:
@@ -115,11 +131,15 @@ class Postgres(Peer):
         return {"dsn": f"host={HOST} port={self.port} user=bench dbname=postgres"}
 
     def settings(self) -> list[Setting]:
-        found = [Setting(name, value, self.sql(f"show {name}")) for name, value in SETTINGS.items()]
+        found = [self.version_setting(self._running())]
+        found += [Setting(name, value, self.sql(f"show {name}")) for name, value in SETTINGS.items()]
         return [*found, Setting("sync_state", "sync", self.sql("select sync_state from pg_stat_replication"))]
 
     def versions(self) -> dict[str, str]:
-        return {"server": version_of([binary("postgres"), "--version"], 2), **client_versions("psycopg")}
+        return {"server": self._running(), **client_versions("psycopg")}
+
+    def _running(self) -> str:
+        return self.sql("show server_version").split()[0]
 
     def described(self) -> dict[str, Any]:
         return {
@@ -129,3 +149,8 @@ class Postgres(Peer):
             "shared_buffers": "512MB",
             "max_wal_size": "8GB",
         }
+
+
+class PostgresOlder(Postgres):
+    name = Postgres.name + OLDER
+    older = True

@@ -1,26 +1,29 @@
-"""Redis: a primary and a replica, both with appendfsync always. An acknowledged batch waited for the replica's
-offset.
+"""Redis, and Valkey, a fork of it: a primary and a replica, both with appendfsync always. An acknowledged batch waited
+for the replica's offset.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
-from bench.peers.contract import Peer, Setting, client_versions, version_of
-from bench.peers.place import HOST, BenchError, Place, said, wait_for_port
+from bench.peers.contract import Setting, client_versions, version_of
+from bench.peers.packaged import OLDER, Packaged
+from bench.peers.place import HOST, BenchError, Place, wait_for_port
+from bench.peers.programs import Programs
 
 WAITAOF_SINCE = (7, 2)
 LINK_S = 20
 
 
-class Redis(Peer):
+class Redis(Packaged):
     name = "redis"
-    title = "Redis, primary + replica, appendfsync always"
+    product = "Redis"
+    form = ", primary + replica, appendfsync always"
     copies = 2
     client = "redis"
     client_title = "redis-py, pipelines of XADD"
     open_loop = True
-    programs = ("redis-server", "redis-cli")
+    command_stem: ClassVar[str] = "redis"  # of the names of its programs, and of what INFO calls its version
     roles = ("redis-primary", "redis-replica")
 
     def __init__(self, place: Place) -> None:
@@ -35,11 +38,28 @@ class Redis(Peer):
         return "synced on both: appendfsync always here, WAIT 1 for a replica with appendfsync always"
 
     def _waitaof(self) -> bool:
-        return tuple(int(part) for part in self.versions()["server"].split(".")[:2]) >= WAITAOF_SINCE
+        return self.installed.version.numbers[:2] >= WAITAOF_SINCE
+
+    @classmethod
+    def program(cls, which: str) -> str:
+        """server, cli or benchmark."""
+        return f"{cls.command_stem}-{which}"
+
+    @classmethod
+    def needed(cls, programs: Programs) -> tuple[str, ...]:  # noqa: ARG003 - they have one name everywhere
+        return cls.program("server"), cls.program("cli")
+
+    @classmethod
+    def version_in(cls, programs: Programs) -> str:
+        return version_of([*programs.prefix, cls.program("server"), "--version"], 2).removeprefix("v=")
 
     def versions(self) -> dict[str, str]:
-        server = version_of(["redis-server", "--version"], 2).removeprefix("v=")
-        return {"server": server, **client_versions("redis", "hiredis")}
+        return {"server": self._running(), **client_versions("redis", "hiredis")}
+
+    def _running(self) -> str:
+        lines = self.ask(self.roles[0], "INFO", "server").splitlines()
+        told = dict(line.split(":", 1) for line in lines if ":" in line)
+        return told.get(f"{self.command_stem}_version", "unknown")
 
     def start(self) -> None:
         primary, replica = self.roles
@@ -64,22 +84,22 @@ class Redis(Peer):
                 for name, value in options.items()
             ]
             (folder / "redis.conf").write_text("\n".join(lines) + "\n", encoding="utf-8")
-            processes[role] = self.place.spawn(role, ["redis-server", str(folder / "redis.conf")])
+            processes[role] = self.place.spawn(role, self.command(self.program("server"), str(folder / "redis.conf")))
             wait_for_port(port, processes[role])
         for _ in range(LINK_S * 10):
             if "state=online" in self.ask(primary, "INFO", "replication"):
                 return
-            said("redis-cli", "-p", str(self._ports[primary]), "WAIT", "1", "100")
-        raise BenchError("redis: the replica does not come up")
+            self.ask(primary, "WAIT", "1", "100")
+        raise BenchError(f"{self.name}: the replica does not come up")
 
     def ask(self, role: str, *words: str) -> str:
-        return said("redis-cli", "-p", str(self._ports[role]), *words)
+        return self.said(self.program("cli"), "-p", str(self._ports[role]), *words)
 
     def target(self) -> dict[str, Any]:
         return {"host": HOST, "port": self._ports[self.roles[0]], "waitaof": self._waitaof()}
 
     def settings(self) -> list[Setting]:
-        found = []
+        found = [self.version_setting(self._running())]
         for role in self.roles:
             for name, wanted in (("appendonly", "yes"), ("appendfsync", "always"), ("no-appendfsync-on-rewrite", "no")):
                 found.append(Setting(f"{name} of {role}", wanted, self.ask(role, "CONFIG", "GET", name).split("\n")[1]))
@@ -89,3 +109,14 @@ class Redis(Peer):
 
     def described(self) -> dict[str, Any]:
         return {"connections": 5, "pipeline": self.batch, "consumer": "XREADGROUP 1000, XACK and XDEL without WAIT"}
+
+
+class RedisOlder(Redis):
+    name = Redis.name + OLDER
+    older = True
+
+
+class Valkey(Redis):
+    name = "valkey"
+    product = "Valkey"
+    command_stem = "valkey"
