@@ -11,13 +11,13 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -25,6 +25,15 @@ import msgspec
 
 from chaos import fork_server
 from chaos.network import AnyRelays, Network, Wire
+from chaos.ports import (
+    HOST,
+    PEER_RELAY_OFFSET,
+    TOXIPROXY_OFFSET,
+    WITNESS_RELAY_OFFSET,
+    NoRangeError,
+    PortRange,
+    ports_in_use,
+)
 from chaos.preload import Preload
 from chaos.relay import Relays
 from tandemq.cli.view import PairView, look
@@ -39,19 +48,12 @@ from tandemq.config import (
     witness_port,
 )
 
-HOST = "127.0.0.1"
 WITNESS = "witness"
 STOPPED = "stopped"  # a child's state
 POLL_S = 0.05
 READY_DEADLINE_S = 60.0
 STOP_DEADLINE_S = 8.0
 LOG_TAIL_LINES, LOG_LINE_MAX = 8, 300  # of a log in an error message
-# Ports are looked for from here up: below the range that systems hand out to outgoing connections.
-FREE_PORTS_FROM, FREE_PORTS_TO, FREE_PORTS_STEP = 20000, 32000, 30
-FREE_PORTS_STRIDE = 157  # ranges between the places of two process ids that follow each other; of no factor of 400
-# Distances from a member's client port: its relays to the peer and to the witness.
-PEER_RELAY_OFFSET, WITNESS_RELAY_OFFSET = 3, 4
-TOXIPROXY_OFFSET = 25  # from the base port: of Toxiproxy's own interface
 
 LineSink = Callable[[str, str], None]
 
@@ -173,40 +175,12 @@ def is_stopped(pid: int) -> bool:
     return all(stat.rpartition(")")[2].split()[0] == "T" for stat in stats)
 
 
-def port_is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError:
-            return False
-    return True
+def _relays(toxiproxy: Path | None, endpoint: str, log: Path) -> AnyRelays:
+    if toxiproxy is None:
+        return Relays()
+    from chaos.toxic_relays import ToxicRelays
 
-
-def ports_in_use(base_port: int, members: int = 2) -> list[int]:
-    """Those of the cluster's ports that somebody else listens on."""
-    all_ports = [member_ports(base_port, ordinal) for ordinal in range(members)]
-    ports = [port for each in all_ports for port in range(each.client, each.client + WITNESS_RELAY_OFFSET + 1)]
-    others = (witness_port(base_port), base_port + TOXIPROXY_OFFSET)
-    return [port for port in (*ports, *others) if not port_is_free(port)]
-
-
-def base_ports() -> Iterator[int]:
-    """All there are. Processes that look at the same time begin at different places, those that were born together too:
-    between a look and the listening there is time for another one's look, and several are taken in a row.
-    """
-    count = (FREE_PORTS_TO - FREE_PORTS_FROM) // FREE_PORTS_STEP
-    first = os.getpid() * FREE_PORTS_STRIDE
-    for step in range(count):
-        yield FREE_PORTS_FROM + (first + step) % count * FREE_PORTS_STEP
-
-
-def free_base_port() -> int:
-    """A base port whose whole range is free now. See `chaos.reserved` for one that stays one's own."""
-    for base in base_ports():
-        if not ports_in_use(base):
-            return base
-    raise ClusterError(f"no free range of ports between {FREE_PORTS_FROM} and {FREE_PORTS_TO}")
+    return ToxicRelays(toxiproxy, endpoint, log)
 
 
 @dataclass(slots=True)
@@ -217,7 +191,7 @@ class Cluster:
     """
 
     data_dir: Path
-    base_port: int = 0  # 0: a free one
+    base_port: int = 0  # 0: that of a range which nobody else is given while this object is there
     host: str = HOST  # where all listen: an address of this machine
     members: Sequence[str] = ("a", "b")
     pair: str = "pair"
@@ -238,11 +212,17 @@ class Cluster:
     on_line: LineSink | None = None
     children: dict[str, Child] = field(default_factory=dict)
     network: Network = field(init=False)
+    _range: PortRange | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         assert 1 <= len(self.members) <= 2
         self.data_dir = self.data_dir.resolve()
-        self.base_port = self.base_port or free_base_port()
+        if not self.base_port:
+            try:
+                self._range = PortRange()
+            except NoRangeError as error:
+                raise ClusterError(str(error)) from error
+            self.base_port = self._range.base_port
         if self.paired and self.witnessed and not self.etcd:
             listen = ["--listen", self._at(witness_port(self.base_port)), "--data-dir", str(self.data_dir / WITNESS)]
             exposed = ["--insecure-network"] if self.host != HOST else []
@@ -250,14 +230,10 @@ class Cluster:
         for name in self.members:
             self._add(name, ["serve", "--config", str(self.config_file(name))])
         self.relayed = self.relayed or self.toxiproxy is not None
-        self.network = Network(self.routes() if self.relayed else {}, self._relays)
-
-    def _relays(self) -> AnyRelays:
-        if self.toxiproxy is None:
-            return Relays()
-        from chaos.toxic_relays import ToxicRelays
-
-        return ToxicRelays(self.toxiproxy, self.toxiproxy_endpoint, self.data_dir / "logs" / "toxiproxy.log")
+        log = self.data_dir / "logs" / "toxiproxy.log"
+        # Not of this object: its range of ports goes with the last that knows it, and waits for no collector.
+        make = partial(_relays, self.toxiproxy, self.toxiproxy_endpoint, log)
+        self.network = Network(self.routes() if self.relayed else {}, make)
 
     def _add(self, name: str, arguments: list[str]) -> None:
         program = ["chaos.sim.bugs", self.bug] if self.bug and name != WITNESS else ["tandemq"]

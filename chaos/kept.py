@@ -20,12 +20,12 @@ import grpc.aio
 import msgspec
 
 from chaos.account import Span
-from chaos.cluster import WITNESS, Cluster, ports_in_use
+from chaos.cluster import WITNESS, Cluster
 from chaos.faults import Fault, FaultError, Injector
 from chaos.healing import heal, whole_again
 from chaos.history import History, Struck
 from chaos.kept_verdict import Verdict, judge, judge_carried
-from chaos.reserved import reserved_base_port
+from chaos.ports import ports_in_use
 from chaos.scenario import ClusterHands
 from chaos.workload import Workload
 from tandemq import aio
@@ -121,7 +121,6 @@ class Kept:
         self._log.parent.mkdir(parents=True, exist_ok=True)
         cluster = Cluster(
             directory,
-            self._cleanup.enter_context(reserved_base_port()),
             pair="test",
             profile=wanted.profile,
             settings={"a": settings, "b": settings},

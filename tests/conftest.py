@@ -9,6 +9,7 @@ pytest_plugins = [
     "tests.support.unchanged",  # before who imports it: pytest rewrites the assertions of a plugin
     "tests.support.forking",
     "tests.support.hanging",
+    "tests.support.ports",
     "tests.support.shuffling",
     "tests.support.starvation",
 ]

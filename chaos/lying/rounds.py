@@ -24,7 +24,6 @@ from chaos.lying.kinds import HOLDER, HURT_FIRST, Plan
 from chaos.lying.kinds import WITNESS as THE_WITNESS
 from chaos.lying.load import BUSY_PRODUCERS, QUEUE, Load, compare
 from chaos.lying.pages import DATA_FILE, NothingToHurtError, transaction
-from chaos.reserved import reserved_base_port
 from tandemq import aio
 from tandemq.cli.view import CHANNEL_OPTIONS, PairView
 from tandemq.errors import TandemqError
@@ -70,8 +69,8 @@ class Outcome:
 async def play(plan: Plan) -> Outcome:
     """One round on a pair of its own, which is gone afterwards. Raises ClusterError when there was no pair to hurt."""
     began, outcome = time.monotonic(), Outcome(plan)
-    with tempfile.TemporaryDirectory(prefix="tandemq-lying-") as scratch, reserved_base_port() as base_port:
-        cluster = Cluster(Path(scratch) / "pair", base_port)
+    with tempfile.TemporaryDirectory(prefix="tandemq-lying-") as scratch:
+        cluster = Cluster(Path(scratch) / "pair")
         async with cluster.running(WHOLE_S):
             await _Round(plan, cluster, Path(scratch) / "copy", outcome).play()
     outcome.seconds = round(time.monotonic() - began, 1)

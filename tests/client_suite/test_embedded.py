@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import free_base_port
+from chaos.ports import PortRange
 from tandemq import aio, embedded
 from tandemq.config import ConfigError, ManagerConfig, member_ports
 from tandemq.errors import InDoubt, TandemqError
@@ -56,7 +56,8 @@ async def test_several_managers_live_in_one_process(tmp_path: Path) -> None:
     async with AsyncExitStack() as stack:
         clients = []
         for place, name in enumerate(("one", "two")):
-            client, peer, http = (f"127.0.0.1:{port}" for port in member_ports(free_base_port(), 0))
+            base_port = stack.enter_context(PortRange()).base_port
+            client, peer, http = (f"127.0.0.1:{port}" for port in member_ports(base_port, 0))
             config = ManagerConfig(
                 member=name,
                 data_dir=str(tmp_path / name),
@@ -149,10 +150,10 @@ async def test_a_socket_outlives_the_kill_of_its_manager(tmp_path: Path) -> None
         assert await bodies(client, "orders") == [b"1", b"2"]
 
 
-async def test_a_queue_of_large_messages_is_browsed_page_by_page(tmp_path: Path) -> None:
+async def test_a_queue_of_large_messages_is_browsed_page_by_page(tmp_path: Path, base_port: int) -> None:
     """Twenty of them are more than a frame may hold; each is seen once, in order, and so by a filter."""
     sent = [bytes([number]) * (1 << 20) for number in range(20)]
-    client_port, peer, http = (f"127.0.0.1:{port}" for port in member_ports(free_base_port(), 0))
+    client_port, peer, http = (f"127.0.0.1:{port}" for port in member_ports(base_port, 0))
     folder = str(tmp_path)
     config = ManagerConfig(
         member="a", data_dir=folder, listen_client=client_port, listen_peer=peer, listen_http=http

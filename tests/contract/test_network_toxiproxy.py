@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import port_is_free
 from chaos.network import Network, Wire
+from chaos.ports import port_is_free
 from chaos.toxic_relays import FoundRelays, ToxicRelays
 from chaos.toxics import ToxiproxyError
 from chaos.toxiproxy import Toxiproxy

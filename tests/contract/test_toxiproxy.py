@@ -16,7 +16,8 @@ from typing import ClassVar
 
 import pytest
 
-from chaos.cluster import Cluster, free_base_port, ports_in_use
+from chaos.cluster import Cluster
+from chaos.ports import ports_in_use
 from chaos.toxics import Bandwidth, Latency, ResetPeer, Stream, Timeout, Toxic, ToxiproxyError, toxic_of
 from chaos.toxiproxy import VERSION, Proxy, Toxiproxy, ToxiproxyServer, server_at
 from tests.support.starvation import Soon, Stopwatch
@@ -307,9 +308,8 @@ def _runs(pid: int) -> bool:
 
 
 async def test_a_pair_whose_toxiproxy_cannot_start_leaves_nothing(program: Path, tmp_path: Path) -> None:
-    base = free_base_port()
-    cluster = Cluster(tmp_path, base, toxiproxy=Path("/bin/false"))
+    cluster = Cluster(tmp_path, toxiproxy=Path("/bin/false"))
     with pytest.raises(ToxiproxyError, match="NOT_INSTALLED"):
         await cluster.start()
     assert not [child for child in cluster.children.values() if child.running]
-    assert ports_in_use(base) == []
+    assert ports_in_use(cluster.base_port) == []

@@ -22,7 +22,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import tandemq
-from chaos.cluster import Cluster, port_is_free
+from chaos.cluster import Cluster
+from chaos.ports import port_is_free
 from tandemq.config import member_ports
 from tests.deploy.samples import DEPLOY, ROOT, expressions_of_dashboard, expressions_of_rules
 

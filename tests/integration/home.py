@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from chaos.cluster import free_base_port, ports_in_use
+from chaos.ports import PortRange, ports_in_use
 
 FREEZE = """
 name = "mine"
@@ -53,16 +53,17 @@ class Home:
     @contextmanager
     def dev(self, *options: str) -> Iterator[int]:
         """A pair of `tandemq dev`; its base port."""
-        base = free_base_port()
-        process = self.start("dev", "--data-dir", str(self.folder / "pair"), "--base-port", str(base), *options)
-        try:
-            assert process.stdout is not None
-            assert any(re.search("ready: a at", line) for line in process.stdout)
-            yield base
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.communicate()
-        assert ports_in_use(base) == []
+        with PortRange() as held:
+            base = held.base_port
+            process = self.start("dev", "--data-dir", str(self.folder / "pair"), "--base-port", str(base), *options)
+            try:
+                assert process.stdout is not None
+                assert any(re.search("ready: a at", line) for line in process.stdout)
+                yield base
+            finally:
+                process.send_signal(signal.SIGINT)
+                process.communicate()
+            assert ports_in_use(base) == []
 
     def queues(self) -> list[object]:
         found: list[object] = json.loads(self.run("queue", "ls", "-o", "json"))["queues"]

@@ -18,7 +18,7 @@ import grpc
 import pytest
 from click.testing import CliRunner
 
-from chaos.cluster import Cluster, free_base_port
+from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.cli import root
 from tandemq.cli.view import PairView
@@ -208,7 +208,7 @@ async def _killed(code: str) -> int:
 
 @pytest.mark.requirement("R154")  # serve --restore-from starts from a named store, into an empty directory alone
 async def test_kill_9_in_the_middle_of_a_restore_leaves_a_directory_that_no_member_starts_from(
-    single: tuple[Cluster, Raw], tmp_path: Path
+    single: tuple[Cluster, Raw], tmp_path: Path, base_port: int
 ) -> None:
     cluster, raw = single
     file, directory = str(tmp_path / "b.tqb"), tmp_path / "d"
@@ -221,7 +221,7 @@ async def test_kill_9_in_the_middle_of_a_restore_leaves_a_directory_that_no_memb
         f"restore(Path({file!r}), Path({str(directory)!r}), on_progress=progress)\n"
     )
     assert said == -signal.SIGKILL
-    own = ["--member", "a", "--data-dir", str(directory), "--base-port", str(free_base_port())]
+    own = ["--member", "a", "--data-dir", str(directory), "--base-port", str(base_port)]
     assert "broken off" in await failed("serve", *own)
     assert "RESTORE_UNFINISHED" in await failed("backup", "verify", str(directory))
 
@@ -236,8 +236,8 @@ async def test_kill_9_in_the_middle_of_a_restore_leaves_a_directory_that_no_memb
     assert "DIRECTORY_NOT_EMPTY" in await failed(*child.arguments[1:])
 
 
-async def test_one_backup_at_a_time_and_none_for_a_client_that_takes_nothing(tmp_path: Path) -> None:
-    client, peer, http = (f"127.0.0.1:{port}" for port in member_ports(free_base_port(), 0))
+async def test_one_backup_at_a_time_and_none_for_a_client_that_takes_nothing(tmp_path: Path, base_port: int) -> None:
+    client, peer, http = (f"127.0.0.1:{port}" for port in member_ports(base_port, 0))
     config = ManagerConfig(
         member="a", data_dir=str(tmp_path / "a"), listen_client=client, listen_peer=peer, listen_http=http
     )

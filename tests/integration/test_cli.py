@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import free_base_port
 from tandemq.cli.context import read
 from tests.support.until import OUTER_S, until_sync
 
@@ -64,12 +63,12 @@ class Dev:
 
 
 @pytest.fixture
-def dev(tmp_path: Path) -> Iterator[Dev]:
+def dev(tmp_path: Path, base_port: int) -> Iterator[Dev]:
     environment = {**os.environ, "TANDEMQ_CONFIG_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}
     environment.pop("TANDEMQ_TARGET", None)
     folder = tmp_path / "pair"
     process = subprocess.Popen(
-        [sys.executable, "-m", "tandemq", "dev", "--data-dir", str(folder), "--base-port", str(free_base_port())],
+        [sys.executable, "-m", "tandemq", "dev", "--data-dir", str(folder), "--base-port", str(base_port)],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaos.cluster import free_base_port
 from tests.integration.home import FREEZE, Home, facts
 from tests.support.toxiproxy import toxiproxy_program
 from tests.support.until import until_sync
@@ -50,10 +49,9 @@ def ended(process: subprocess.Popen[str], code: int) -> str:
     return " ".join(said.split())
 
 
-def test_a_drill_waits_for_dev_and_two_signals_do_not_end_its_healing(home: Home) -> None:
+def test_a_drill_waits_for_dev_and_two_signals_do_not_end_its_healing(home: Home, base_port: int) -> None:
     """It is begun while the pair starts; who is frozen shows; and at --target it is refused before anything is sent."""
-    base = free_base_port()
-    dev = home.start("dev", "--data-dir", str(home.folder / "pair"), "--base-port", str(base), "--quiet")
+    dev = home.start("dev", "--data-dir", str(home.folder / "pair"), "--base-port", str(base_port), "--quiet")
     try:
         heard(dev, "starting a, b and witness")
         dev.send_signal(signal.SIGSTOP)  # so long that the drill meets it while it starts
@@ -71,7 +69,7 @@ def test_a_drill_waits_for_dev_and_two_signals_do_not_end_its_healing(home: Home
         assert "INTERRUPTED cause: stopped by SIGTERM; everything is healed" in said
         assert set(states(home).values()) == {"running"}
 
-        target = ("--target", f"127.0.0.1:{base},127.0.0.1:{base + 10}", "--report-dir", "none")
+        target = ("--target", f"127.0.0.1:{base_port},127.0.0.1:{base_port + 10}", "--report-dir", "none")
         hooks = home.folder / "hooks.toml"
         hooks.write_text('kill = ["true"]\n')
         for arguments, words in (

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from chaos.cluster import TOXIPROXY_OFFSET
+from chaos.ports import TOXIPROXY_OFFSET
 from tests.integration.home import Home
 from tests.support.clusters import patient
 from tests.support.toxiproxy import toxiproxy_program

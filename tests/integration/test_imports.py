@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import free_base_port
 from tandemq.config import ManagerConfig, to_toml
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -68,9 +67,10 @@ def too_early(modules: set[str]) -> list[str]:
     return sorted(name for name in LATER if any(f"{module}.".startswith(f"{name}.") for module in modules))
 
 
-def test_a_member_of_a_pair_with_a_witness_imports_nothing_that_it_may_never_need(tmp_path: Path) -> None:
-    base = free_base_port()
-    ports = [f"127.0.0.1:{base + number}" for number in range(7)]
+def test_a_member_of_a_pair_with_a_witness_imports_nothing_that_it_may_never_need(
+    tmp_path: Path, base_port: int
+) -> None:
+    ports = [f"127.0.0.1:{base_port + number}" for number in range(7)]
     member = ManagerConfig(
         member="a",
         data_dir=str(tmp_path / "a"),
@@ -90,8 +90,8 @@ def test_a_member_of_a_pair_with_a_witness_imports_nothing_that_it_may_never_nee
     assert too_early(found) == []
 
 
-def test_a_witness_imports_nothing_that_it_may_never_need(tmp_path: Path) -> None:
-    found = imported("witness", "--listen", f"127.0.0.1:{free_base_port()}", "--data-dir", str(tmp_path))
+def test_a_witness_imports_nothing_that_it_may_never_need(tmp_path: Path, base_port: int) -> None:
+    found = imported("witness", "--listen", f"127.0.0.1:{base_port}", "--data-dir", str(tmp_path))
     assert {"failover.witness", "lmdb"} <= found
     assert too_early(found) == []
     assert not any(name.startswith("replica.") for name in found), "it is no member"

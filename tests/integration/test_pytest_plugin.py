@@ -11,7 +11,6 @@ import subprocess
 
 import pytest
 
-from chaos.reserved import reserved_base_port
 from tests.integration.suites import check_nothing_left, facts_of, own_suite, said
 from tests.support.toxiproxy import toxiproxy_program
 from tests.support.until import OUTER_S
@@ -79,13 +78,6 @@ def test_without_toxiproxy_a_test_of_faults_fails_or_is_skipped_loudly(
     allowed = pytester.runpytest_subprocess("-rs", "-o", "tandemq_toxiproxy=skip")
     allowed.assert_outcomes(skipped=1)
     assert "CHAOS NOT TESTED: toxiproxy-server is missing" in said(allowed)
-
-
-def test_a_range_of_ports_belongs_to_one() -> None:
-    with reserved_base_port() as one, reserved_base_port() as other:
-        assert one != other
-    with reserved_base_port() as again:
-        assert again == one
 
 
 # -- a pair for each test ----------------------------------------------------------------------------------------------

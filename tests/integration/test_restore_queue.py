@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from chaos.cluster import Cluster, free_base_port
+from chaos.cluster import Cluster
 from tandemq.cli.view import PairView
 from tandemq.client.backup import take_backup
 from tandemq.config import ManagerConfig, member_ports
@@ -116,8 +116,8 @@ async def test_a_queue_is_put_back_once_when_it_is_closed_empty_or_gone(pair: tu
     await _is_repeated_after_its_master_died(cluster, master, replica)
 
 
-async def test_what_cannot_be_restored_says_why_and_changes_nothing(tmp_path: Path) -> None:
-    client, peer, http = (f"127.0.0.1:{port}" for port in member_ports(free_base_port(), 0))
+async def test_what_cannot_be_restored_says_why_and_changes_nothing(tmp_path: Path, base_port: int) -> None:
+    client, peer, http = (f"127.0.0.1:{port}" for port in member_ports(base_port, 0))
     config = ManagerConfig(
         member="a", data_dir=str(tmp_path / "a"), listen_client=client, listen_peer=peer, listen_http=http
     )

@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chaos.cluster import free_base_port
 from replica.operations.metrics_queues import QUEUES_MAX
 from tandemq import aio, embedded
 from tandemq.config import Limits, ManagerConfig, member_ports
@@ -29,8 +28,8 @@ LIMIT_SERIES = 20_000
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> ManagerConfig:
-    client, peer, http = (f"127.0.0.1:{port}" for port in member_ports(free_base_port(), 0))
+def config(tmp_path: Path, base_port: int) -> ManagerConfig:
+    client, peer, http = (f"127.0.0.1:{port}" for port in member_ports(base_port, 0))
     return ManagerConfig(
         member="solo", data_dir=str(tmp_path), listen_client=client, listen_peer=peer, listen_http=http
     )

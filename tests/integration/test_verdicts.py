@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from chaos.cluster import WITNESS, Cluster, free_base_port
+from chaos.cluster import WITNESS, Cluster
 from tandemq.cli.view import PairView
 from tandemq.config import Failover, member_ports
 from tandemq.v1.common_pb2 import DATA_STATE_STALE, ROLE_MASTER
@@ -104,9 +104,8 @@ async def test_alt_path_sees_a_peer_behind_a_cut_link_and_promotes_nobody(tmp_pa
             assert {domain.epoch for member in view.members for domain in member.domains} <= {1, 2}
 
 
-async def test_alt_path_tells_a_frozen_master_from_a_living_one_by_http_only(tmp_path: Path) -> None:
+async def test_alt_path_tells_a_frozen_master_from_a_living_one_by_http_only(tmp_path: Path, base_port: int) -> None:
     with listener() as up, listener() as other:
-        base_port = free_base_port()
         ports = {"a": member_ports(base_port, 1).http, "b": member_ports(base_port, 0).http}
         by_http = {name: {"probe_address": f"127.0.0.1:{port}", "probe_http": True} for name, port in ports.items()}
         common = {"classifier": "alt-path", "probe_targets": (up, other), "accept_unproven": True}

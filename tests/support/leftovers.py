@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from chaos.cluster import ports_in_use
+from chaos.ports import ports_in_use
 from tests.support.until import until_sync
 
 

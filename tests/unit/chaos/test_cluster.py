@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import msgspec
-import pytest
 
-from chaos.cluster import WITNESS, Cluster, base_ports, free_base_port, ports_in_use
+from chaos.cluster import WITNESS, Cluster
 from tandemq.cli.view import DomainView, MemberView, PairView
 from tandemq.config import load
 
@@ -40,8 +38,13 @@ def test_a_single_member_has_neither_pair_nor_witness(tmp_path: Path) -> None:
     assert load(None, {"member": "solo", "data_dir": cluster.config("solo").data_dir}, {}).member == "solo"
 
 
-def test_a_free_base_port_is_free() -> None:
-    assert ports_in_use(free_base_port()) == []
+def test_a_clusters_range_is_its_own_as_long_as_it_is_there(tmp_path: Path) -> None:
+    """Whether it runs or not: it may be started again. At once, and at no collector's convenience, it is another's."""
+    one = Cluster(tmp_path / "one", relayed=True)
+    base_port = one.base_port
+    assert Cluster(tmp_path / "other").base_port != base_port
+    del one
+    assert Cluster(tmp_path / "again").base_port == base_port
 
 
 def member(name: str, role: str, data_state: str = "IN_SYNC", **facts: object) -> MemberView:
@@ -79,14 +82,3 @@ def test_equal_means_the_same_log_and_the_same_queues() -> None:
     assert view(member("a", "MASTER"), member("b", "REPLICA")).equal()
     for facts in ({"digest": "x"}, {"state_digest": "x"}, {"log_index": 4}, {"applied_index": 4}):
         assert not view(member("a", "MASTER"), member("b", "REPLICA", **facts)).equal()
-
-
-def test_processes_that_were_born_together_look_for_ports_far_from_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each has all ranges to choose from; ten in a row are nobody else's among eight neighbours."""
-    looks = []
-    for number in range(4_000, 4_008):
-        monkeypatch.setattr(os, "getpid", lambda number=number: number)
-        looks.append(list(base_ports()))
-    assert all(len(set(look)) == 400 for look in looks)
-    taken = [base for look in looks for base in look[:10]]
-    assert len(set(taken)) == len(taken)

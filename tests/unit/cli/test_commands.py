@@ -14,7 +14,6 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from chaos.cluster import free_base_port
 from tandemq.cli import COMMANDS, root
 from tandemq.cli.failure import Failure
 from tandemq.cli.msg import _bodies
@@ -179,8 +178,10 @@ def test_a_failure_shows_reason_cause_and_next_step(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == "error: QUEUE_FULL\n  cause: orders holds 10\n  next:  receive some\n"
 
 
-def test_dev_with_a_taken_port_names_it_and_no_logs_that_nobody_wrote(runner: CliRunner, tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", free_base_port() + 2)) as taken:  # where member a has its HTTP port
+def test_dev_with_a_taken_port_names_it_and_no_logs_that_nobody_wrote(
+    runner: CliRunner, tmp_path: Path, base_port: int
+) -> None:
+    with socket.create_server(("127.0.0.1", base_port + 2)) as taken:  # where member a has its HTTP port
         port = taken.getsockname()[1]
         result = runner.invoke(root, ["dev", "--data-dir", str(tmp_path / "pair"), "--base-port", str(port - 2)])
     assert result.exit_code == 1, result.output

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import free_base_port
 from tandemq.client import aio
 from tandemq.config import ConfigError, ManagerConfig, member_ports
 from tandemq.embedded import open_manager, server_path
@@ -27,8 +26,8 @@ def test_our_own_modules_may_be_loaded_already() -> None:
 
 
 @pytest.mark.slow
-async def test_a_manager_serves_inside_this_process(tmp_path: Path) -> None:
-    client_port, peer, http = (f"127.0.0.1:{port}" for port in member_ports(free_base_port(), 0))
+async def test_a_manager_serves_inside_this_process(tmp_path: Path, base_port: int) -> None:
+    client_port, peer, http = (f"127.0.0.1:{port}" for port in member_ports(base_port, 0))
     config = ManagerConfig(
         member="solo", data_dir=str(tmp_path), listen_client=client_port, listen_peer=peer, listen_http=http
     )

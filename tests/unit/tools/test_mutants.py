@@ -141,7 +141,7 @@ def test_what_cannot_be_put_in_is_asked_nothing(
 
 
 def test_functions_are_found_under_what_wraps_them() -> None:
-    for name in ("Cluster.running", "Cluster.paired", "Cluster.spawn", "free_base_port"):
+    for name in ("Cluster.running", "Cluster.paired", "Cluster.spawn", "describe"):
         assert running.function_of("chaos.cluster", name) is not None, name
     assert running.function_of("chaos.cluster", "Cluster.no_such") is None
 
