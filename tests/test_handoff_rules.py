@@ -70,6 +70,10 @@ def a_named_copy_is_one(patch: Patch) -> None:
     patch.setattr(SyncTarget, "counts", property(lambda self: self.opened))
 
 
+def a_restart_forgets_the_set(patch: Patch) -> None:
+    patch.setattr(SyncTarget, "_is_named_up_to", lambda _self, _base: False)
+
+
 def an_empty_register_is_written_alone(patch: Patch) -> None:
     original = Claims.record
 
@@ -124,6 +128,13 @@ RULES = (
         "protocol/handoff_two_copies_at_once",
         a_named_copy_is_one,
         "op2 is answered",
+        heed=True,
+    ),
+    Rule(
+        "ruling1_counts_after_a_restart",
+        "protocol/two_copies_after_a_restart",
+        a_restart_forgets_the_set,
+        "op2 has copies 2",
         heed=True,
     ),
     Rule("p19_abort_is_free", "protocol/handoff_taken_back", abort_is_not_free, "still drains"),

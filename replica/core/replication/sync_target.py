@@ -67,7 +67,7 @@ class SyncTarget:
         """The open was acknowledged: this copy holds everything that the master has acknowledged."""
         self.named_in = 0
         """The epoch that began with this member in its set, as after a handoff: its master commits nothing without it,
-        for a set shrinks only with its epoch. Outlives the connection.
+        for a set shrinks only with its epoch. Outlives the connection; after a restart the log says it.
         """
 
     @property
@@ -182,6 +182,8 @@ class SyncTarget:
         shared.log.take_history(history)
         shared.state.note_history(shared.log.history)
         shared.outbox.persist_state(cut=base if cut else None)
+        if self._is_named_up_to(base):
+            self.named_in = shared.state.epoch
         machine = shared.machine
         if cut if machine is None else machine.applied_index > base:
             # Only a former master applies before commit; its state is made anew from what is left of the log. A rebuild
@@ -189,6 +191,18 @@ class SyncTarget:
             shared.set_machine(None)
             shared.progress.drop_pending()
             shared.outbox.add(Rebuild(base))
+
+    def _is_named_up_to(self, base: int) -> bool:
+        """Whether the log says that the master's epoch began with this member in its set; up to the base it is the
+        master's own log.
+        """
+        log, epoch = self.shared.log, self.shared.state.epoch
+        first = next((first for each, first in reversed(log.history) if each == epoch), 0)
+        header = log.header_at(first) if 0 < first <= base else None
+        return header is not None and self._names_us(header)
+
+    def _names_us(self, header: RecordHeader) -> bool:
+        return header.HasField("role") and self.shared.member in header.role.in_sync_set
 
     # -- records ---------------------------------------------------------------------------------------------------
 
@@ -251,7 +265,7 @@ class SyncTarget:
         elif volatile:
             # The master has no such body either: its messages are gone, and the next master says so.
             shared.volatile.miss((entry.log_index,))
-        if parsed.HasField("role") and shared.member in parsed.role.in_sync_set:
+        if self._names_us(parsed):
             self.named_in = entry.epoch
         shared.progress.accept(Pending(entry.log_index, entry.epoch, parsed))
         return entry

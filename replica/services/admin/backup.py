@@ -167,7 +167,11 @@ def _is_current(domain: Domain) -> bool:
     """Whether everything that anybody got an answer about is on this member's disk."""
     if domain.shared.name == LOCAL or domain.shared.serving:
         return True
-    return domain.shared.role is Role.REPLICA and domain.shared.state.data.is_good and domain.target.counts
+    shared, target = domain.shared, domain.target
+    if shared.role is not Role.REPLICA or not shared.state.data.is_good:
+        return False
+    # By its log an older copy of the directory counts too, before it has taken what it lacks.
+    return target.opened or (target.counts and domain.mastership.claims.may_claim)
 
 
 def _grown(store: Store, limit: int) -> Failed | None:
