@@ -241,16 +241,13 @@ class Operator:
     def view(self, domain: Domain) -> forecast.DomainView:
         """What a forecast for this domain rests on."""
         shared, mastership, failover = domain.shared, domain.mastership, self.config.failover
-        register = mastership.view.register
-        vouched = register is not None and not register.vouches_for_nobody
-        known = register.eligible_set if register is not None and vouched else frozenset(shared.state.in_sync_set)
         judge = self.judge
         return forecast.DomainView(
             member=shared.member,
             peer=shared.peer,
             role=shared.role,
             data=shared.state.data,
-            in_sync_set=known,
+            in_sync_set=mastership.view.in_sync_set,
             serving=mastership.shared.serving,
             required=mastership.commit.required,
             connected=mastership.peer.connected,

@@ -41,6 +41,15 @@ class RegisterView:
         """The register, while it answers."""
         return self.register if self.readable else None
 
+    @property
+    def in_sync_set(self) -> frozenset[str]:
+        """Who holds everything acknowledged, as far as it was read; where it says nothing of that, the set that this
+        member was in when it was written, empty at one that was never master.
+        """
+        register = self.register
+        known = register is not None and not register.vouches_for_nobody
+        return register.eligible_set if register is not None and known else frozenset(self.shared.state.in_sync_set)
+
     def read(self, now_ms: int) -> None:
         """Ask for it, unless an answer is awaited."""
         if not self.reading and self.shared.peer:

@@ -147,6 +147,8 @@ class Verdicts:
     def facts(self) -> DomainFacts:
         """This domain, for the event."""
         shared, said = self.shared, self.peer.hello or self.peer_said
+        # A master's own, which the register may not have yet.
+        members = shared.state.in_sync_set if shared.serving else self.view.in_sync_set
         return DomainFacts(
             name=shared.name,
             role=self.role_in_question(),
@@ -159,7 +161,7 @@ class Verdicts:
             peer_role=Role(said.role).name if said is not None and said.role in ROLE_NUMBERS else "",
             peer_data=data_of(said.data_state).name if said is not None else "",
             peer_epoch=said.epoch if said is not None else 0,
-            in_sync_set=tuple(shared.state.in_sync_set),
+            in_sync_set=tuple(sorted(members)),
         )
 
     def take(self, answer: Answer, kind: EventKind, now_ms: int) -> Ruling:
@@ -212,10 +214,7 @@ class Verdicts:
 
         Says nothing of what the peer did alone after the link broke: that is for whoever decides to know.
         """
-        register, state = self.view.register, self.shared.state
-        known = register is not None and not register.vouches_for_nobody
-        members = register.eligible_set if register is not None and known else state.in_sync_set
-        return state.data.is_good and self.shared.member in members
+        return self.shared.state.data.is_good and self.shared.member in self.view.in_sync_set
 
     def report(self, ruling: Ruling, verdict: Verdict | None) -> None:
         """Say what was made of an answer, once for each change."""

@@ -80,8 +80,27 @@ def test_a_replica_tells_the_role_that_it_had_and_what_its_master_said(pair: Pai
     told = asked(pair.b)
     assert (told.role, told.peer_role, told.peer_epoch) == (Role.REPLICA, "MASTER", 1)
     assert (told.name, told.data, told.epoch) == ("main", DataMark.IN_SYNC, 1)
-    assert told.in_sync_set == (), "only a master writes down who is in it"
     assert (told.last_index, told.durable_index, told.commit_index) == (2, 2, 2)
+
+
+def test_a_replica_tells_the_set_that_was_read_last_and_a_master_the_one_of_its_own_epoch(pair: Pair) -> None:
+    facts = pair.b.core.mastership.verdicts.facts
+    assert facts().in_sync_set == ("a",), "as it was when the pair was formed"
+    pair.settle(1000)
+    assert facts().in_sync_set == ("a", "b")
+    pair.a.core.mastership.view.on_read(replace(pair.register, in_sync_set=frozenset({"a"})), pair.now_ms)
+    assert pair.a.core.mastership.verdicts.facts().in_sync_set == ("a", "b")
+    lose(pair, pair.b)
+    assert asked(pair.b).in_sync_set == ("a", "b")
+
+
+def test_a_replica_that_has_not_read_the_register_tells_the_set_that_it_wrote_down(pair: Pair) -> None:
+    pair.b.core.mastership.view.register = None
+    lose(pair, pair.b)
+    told = asked(pair.b)
+    assert told.in_sync_set == ()
+    pair.b.shared.state.name_in_sync(frozenset({"a", "b"}))  # as one that was master
+    assert pair.b.core.mastership.verdicts.facts().in_sync_set == ("a", "b")
 
 
 def test_of_a_peer_that_never_spoke_nothing_is_said() -> None:

@@ -26,7 +26,7 @@ def test_a_copy_that_was_not_in_step_when_the_connection_ended_may_be_behind(lin
     """1. A member is back and connected. 2. Its peer, which went on alone, dies before it has sent everything."""
     state = SimpleNamespace(data=DataMark.IN_SYNC, in_sync_set=["a", "b"])
     shared: Any = SimpleNamespace(member="a", link=Link.DOWN, role=Role.PROBE, state=state)
-    view: Any = SimpleNamespace(readable=False, register=None)
+    view: Any = SimpleNamespace(readable=False, register=None, in_sync_set={"a", "b"})
     peer: Any = SimpleNamespace(connected=False, hello=None)
     verdicts = Verdicts(shared, view, peer)
 
