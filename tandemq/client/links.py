@@ -87,10 +87,8 @@ class Links:
 
     def name_of(self, link: Link) -> str:
         """The name by which its manager was found; empty when it was given by endpoints, or not asked for yet."""
-        whereabouts = link.members.whereabouts
-        if whereabouts is not None:
-            return whereabouts.manager
-        return self._named if link is self.own else ""
+        whereabouts = link.members.whereabouts  # of every link but the own one, which may have endpoints
+        return self._named if whereabouts is None else whereabouts.manager
 
     def localise(self, request: Request, queue: str) -> tuple[Caller, Request, str]:
         """Whom to send a request about a full name to, the request as that manager reads it, and the name there."""

@@ -176,3 +176,21 @@ async def test_a_member_of_before_gives_rows_where_they_are_counted() -> None:
     assert [each.max_rows for each in asked] == [40_000, 40_000 - 16_384, 40_000 - 2 * 16_384]
     assert all(each.selection.without_rows and each.selection.without_payloads for each in asked)
     assert [list(page.rows()) for page in pages] == [[], [], []]
+
+
+@pytest.mark.parametrize("known", ["", B])
+@pytest.mark.parametrize("here", [False, True])
+@pytest.mark.parametrize("named", [[A], [A, B], [A, B, "127.0.0.1:3"]])
+async def test_who_is_master_is_asked_only_by_whom_it_is_unknown_to_and_makes_a_difference(
+    named: list[str], here: bool, known: str
+) -> None:
+    """A page read at the master costs it far more than a head: a new client of several members asks for that first."""
+    head = pb.GetJournalHeadResponse(header=common_pb2.ResponseHeader(member="a"))
+    pair = Pair({A: [head], B: [head]})  # type: ignore[dict-item, list-item]  # heads in place of pages
+    link = pair.link()
+    link.members.named = named
+    link.members.masters = SimpleNamespace(endpoint=lambda _domain: known)
+    await _Asking(link, retry.Policy(total_s=10.0), "main", here=here).find_master()
+    wanted = len(named) > 1 and not here and not known
+    assert len(pair.asked) == (1 if wanted else 0)
+    assert pair.learnt == ([head.header] if wanted else [])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tandemq.client.outbox import SMALL_BYTES, Entry, Outbox
+from tandemq.client.outbox import FRAME_OVERHEAD_BYTES, SMALL_BYTES, Entry, Outbox
 from tandemq.v1 import common_pb2
 from tandemq.v1.queue_service_pb2 import EnqueueAck, EnqueueReject, ProduceRequest
 
@@ -104,6 +104,58 @@ def test_nor_does_one_of_many_bytes(size: int, leaves: bool) -> None:
     written(box)
     add(box, 2, size=size)
     assert bool(written(box)) is leaves
+
+
+@pytest.mark.parametrize("size", [10, 300])
+@pytest.mark.parametrize("way", ["acknowledged", "refused", "acknowledged in parts", "refused as too large"])
+@pytest.mark.parametrize(("short", "leaves"), [(1, False), (0, True)])
+def test_what_has_left_the_box_counts_for_nothing_of_what_waits(size: int, way: str, short: int, leaves: bool) -> None:
+    """Neither its messages nor its bytes make what comes later seem more, or less, than one batch may have."""
+    for by_bytes in (False, True):
+        box = outbox(server_bytes_max=SMALL_BYTES * 2)
+        add(box, 1, 2, size=size)
+        written(box)
+        match way:
+            case "acknowledged":
+                box.on_ack(acked(1, 2))
+            case "acknowledged in parts":
+                box.on_ack(acked(1, 1))
+                box.on_ack(acked(2, 1))
+            case "refused":
+                box.on_reject(refused(1, 2, 0))
+            case _:
+                box.on_ack(acked(1, 2))
+                add(box, 3, size=SMALL_BYTES * 2)
+                assert box.next_frame()[1] is not None
+        assert (box.messages, box.bytes) == (0, 0)
+        add(box, 4)
+        assert len(written(box)) == 1, "a small batch is under way"
+        if by_bytes:
+            add(box, 5, size=SMALL_BYTES - short)
+        else:
+            add(box, *range(5, 5 + MESSAGES_MAX - short))
+        assert bool(written(box)) is leaves, f"{by_bytes=}"
+
+
+ROOM = 1_000
+"""Bytes of messages that fit a frame of the queue of these tests."""
+
+
+@pytest.mark.parametrize("behind", [False, True])
+@pytest.mark.parametrize(("size", "fits"), [(ROOM - 1, True), (ROOM, True), (ROOM + 1, False), (2 * ROOM, False)])
+def test_what_no_member_would_take_is_dropped_at_its_turn_and_what_fits_exactly_is_not(
+    size: int, fits: bool, behind: bool
+) -> None:
+    box = outbox(server_bytes_max=ROOM + FRAME_OVERHEAD_BYTES)
+    add(box, 1, size=size)
+    if behind:
+        add(box, 2)
+    frame, dropped = box.next_frame()
+    assert ((frame is not None), (dropped is None)) == (fits, fits)
+    if dropped is not None:
+        assert dropped.payloads == b"1"
+        assert (box.messages, box.bytes) == ((1, 10) if behind else (0, 0))
+        assert written(box) == ([(1, [2])] if behind else [])
 
 
 def test_a_queue_that_takes_less_than_that_has_smaller_full_batches() -> None:

@@ -65,6 +65,16 @@ def test_all_attributes_come_back_together_and_none_where_none_was_given(pack: A
     assert pack([{}, {}]).attributes(1) == {}
 
 
+@pytest.mark.parametrize("name", GIVEN)
+def test_each_column_with_one_entry_is_for_all(name: str) -> None:
+    """As a sender of another language may pack what all messages of a batch have in common."""
+    for value in GIVEN[name]:
+        batch = MessageBatch(payloads=[b"0", b"1", b"2"])
+        write_columns(batch, [{name: value}], [1])
+        part = SegmentPart(DeliveredSegment(batch=EnqueueBatch(messages=batch).SerializeToString()), 7)
+        assert [without_nothing(part, place) for place in range(3)] == [{name: value}] * 3
+
+
 def test_a_column_with_one_entry_is_for_all() -> None:
     batch = MessageBatch(payloads=[b"x", b"y"], group_ids=["g"], priorities=[7], persistence=[1])
     part = SegmentPart(DeliveredSegment(batch=EnqueueBatch(messages=batch).SerializeToString(), delivery_counts=[3]), 7)
