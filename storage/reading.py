@@ -136,7 +136,7 @@ class Moment:
         start = prefix.encode()
         stored: dict[str, bytes | None] = {}
         cursor = self._txn.cursor(self._meta)
-        more = cursor.set_range(start) if start else cursor.first()
+        more = cursor.set_range(start)  # the first of all, where nothing is asked for
         while more and (key := bytes(cursor.key())).startswith(start):
             if key != _HIDDEN:
                 stored[key.decode()] = bytes(cursor.value())

@@ -16,6 +16,7 @@ import pytest
 from storage.compaction import compact
 from storage.directory import begin_restoring
 from storage.disk import DiskStore, open_disk, open_to_read
+from storage.environment import open_environment
 from storage.errors import CorruptRecord, DirectoryInUse, NewerFormat, RestoreUnfinished, StoreFailed, WrongPair
 from storage.records import verify
 from storage.store import Append, WriteBatch
@@ -229,6 +230,60 @@ store.commit(WriteBatch(meta={'b': b'2'}))
 print(store.get_meta('a'), store.get_meta('b'))
 """
     assert run(script, tmp_path) == "b'1' b'2'\n"
+
+
+def test_what_is_left_to_the_parent_is_neither_used_nor_closed(tmp_path):
+    """As in a forked child, which has every descriptor of its parent, and the lock with them."""
+    store = open_here(tmp_path)
+    store.commit(WriteBatch(appends=[Append(1, 1, b"1")], meta={"a": b"1"}))
+    store.leave_to_parent()
+    for use in (
+        lambda: store.get_meta("a"),
+        lambda: store.meta_items(""),
+        lambda: store.scan(1, 0),
+        lambda: store.read(1, 1),
+        store.view,
+        store.usage,
+        store.reader_check,
+        lambda: store.commit(WriteBatch(meta={"b": b"2"})),
+    ):
+        with pytest.raises(AssertionError, match="forked child"):
+            use()
+    store.close()
+    with pytest.raises(DirectoryInUse):
+        open_here(tmp_path)
+    store._is_parents = False  # the parent's own, which has heard nothing of it
+    assert store.meta_items("")[-1:] != [("b", b"2")]
+    store.commit(WriteBatch(meta={"b": b"2"}))
+    assert (store.get_meta("a"), store.get_meta("b")) == (b"1", b"2")
+    store.close()
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+@pytest.mark.parametrize(
+    ("found", "kind", "says"),
+    [
+        ("a file in place of its directory", StoreFailed, "cannot open this directory"),
+        ("a directory in place of its file", StoreFailed, "cannot open this directory"),
+        ("other data", CorruptRecord, "cannot read this file"),
+    ],
+)
+def test_what_keeps_an_environment_from_being_opened_is_damage_only_where_there_are_bytes_of_no_environment(
+    tmp_path, found, kind, says, readonly
+):
+    """Who hears of damage empties the directory; what the system refuses is mended otherwise, and nothing is lost."""
+    where = tmp_path / "data"
+    if found.startswith("a file"):
+        where.touch()
+    else:
+        where.mkdir()
+        if found.startswith("a directory"):
+            (where / "data.mdb").mkdir()
+        else:
+            (where / "data.mdb").write_bytes(b"no environment" * 1_000)
+    with pytest.raises(kind, match=says) as caught:
+        open_environment(where, 1 << 20, 1, readonly=readonly)
+    assert type(caught.value) is kind
 
 
 @pytest.mark.process

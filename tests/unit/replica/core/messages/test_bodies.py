@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from replica.core.messages.bodies import is_whole, read_answer, read_stored
+from replica.core.messages.bodies import fill_segments, is_whole, read_answer, read_stored
 from replica.core.selection.filters import filter_of
 from replica.core.selection.selecting import Exact
 from replica.core.state.effects import Note
@@ -16,16 +16,18 @@ from replica.core.state.outcomes import ProgressDone
 from replica.core.state.shared import Shared
 from replica.machine import Limits, Machine
 from replica.machine.state.handles import MessageProgress
+from replica.machine.views import SegmentSlice
 from replica.node.recovery import open_shared
 from replica.services.filters import matcher_of
 from replica.services.messages.completion import statuses_of
 from storage.errors import CorruptRecord
 from storage.memory import MemoryStore
-from storage.records import assemble, build_head, split
+from storage.records import ZERO_DIGEST, assemble, build_head, split
 from storage.store import Append, Store, WriteBatch
 from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
 from tandemq.v1.common_pb2 import Reason
-from tandemq.v1.message_pb2 import Message, MessageFilter
+from tandemq.v1.message_pb2 import Message, MessageBatch, MessageFilter, PropertyValue
+from tandemq.v1.queue_service_pb2 import Deliveries, EnqueueBatch
 from tests.unit.replica.node.test_salvage import DOMAIN, filled
 
 
@@ -118,3 +120,69 @@ def test_what_is_damaged_fits_no_filter(store: MemoryStore) -> None:
     assert matcher is not None
     assert matcher._read(2) is None
     assert shared.damaged == {2}
+
+
+UNKNOWN = b"\xfa\x3f\x03new"
+"""A field of a later version, as it stands in a batch."""
+EACH: dict[str, list[Any]] = {
+    "priorities": [1, 2, 3, 9],
+    "persistence": [1, 2, 1, 2],
+    "ttls_ms": [10, 20, 30, 40],
+    "delays_ms": [0, 1, 0, 2],
+    "deliver_at_ms": [5, 0, 6, 0],
+    "dedup_ids": [b"a", b"b", b"c", b"d"],
+    "content_types": ["t/0", "t/1", "", "t/3"],
+    "correlation_ids": ["c0", "c1", "c2", "c3"],
+    "reply_tos": ["r0", "", "r2", "r3"],
+    "group_ids": ["", "g1", "g2", "g3"],
+}
+
+
+def batch_of(*ordinals: int, each: bool) -> EnqueueBatch:
+    """Those of four messages that differ in every column; or whose columns have one entry, which is for all."""
+    columns = {name: [of[at] for at in ordinals] if each else of[1:2] for name, of in EACH.items()}
+    batch = MessageBatch(payloads=[b"payload %d" % at for at in ordinals], **columns)
+    for at in ordinals if each else (7,):
+        batch.properties.add().entries["n"].CopyFrom(PropertyValue(integer=at))
+    return EnqueueBatch(queue="q", first_sequence=8, messages=batch)
+
+
+@pytest.mark.parametrize("each", [True, False])
+@pytest.mark.parametrize(
+    ("first", "count", "ordinals"), [(0, 4, None), (0, 3, None), (1, 3, None), (3, 1, None), (0, 2, [0, 3])]
+)
+def test_a_segment_is_the_stored_batch_or_what_is_wanted_of_it(
+    first: int, count: int, ordinals: list[int] | None, each: bool
+) -> None:
+    """The whole of it is the bytes as their sender wrote them, with what this version knows nothing of."""
+    store = MemoryStore(member="a", instance=b"a" * 16)
+    header = RecordHeader(time_ms=99, enqueue=EnqueueOp(queue_id=1, count=4, first_index=21)).SerializeToString()
+    body = batch_of(0, 1, 2, 3, each=each).SerializeToString() + UNKNOWN
+    head, _ = build_head(
+        flags=0, domain=DOMAIN, epoch=3, log_index=1, header=header, body=body, previous_digest=ZERO_DIGEST
+    )
+    store.commit(WriteBatch(appends=[Append(DOMAIN, 1, assemble(head, body))]))
+    shared, into = shared_of(store), Deliveries()
+    for counts in (None, [2] * count):
+        part = SegmentSlice(1, 21 + first, first, count, ordinals, counts)
+        del into.segments[:]
+        size = fill_segments(store, shared, [part, part], into)
+        segment, again = into.segments
+        assert segment == again
+        assert size == 2 * len(segment.batch)
+        if count == 4:
+            assert segment.batch == body
+        else:
+            wanted = ordinals or range(first, first + count)
+            assert EnqueueBatch.FromString(segment.batch) == batch_of(*wanted, each=each)
+        assert (segment.first_index, segment.first_ordinal, list(segment.indexes)) == (21 + first, first, [])
+        assert (segment.epoch, segment.log_index, segment.enqueue_time_ms) == (3, 1, 99)
+        assert (list(segment.ordinals), list(segment.delivery_counts)) == (ordinals or [], counts or [])
+
+
+def test_a_segment_whose_record_is_gone_is_left_out() -> None:
+    into = Deliveries()
+    store = filled("enqueue")
+    parts = [SegmentSlice(at, at, 0, 1, None, None) for at in (2, 1)]
+    assert fill_segments(store, shared_of(store), parts, into) == len(b"body 1")
+    assert [each.log_index for each in into.segments] == [1]

@@ -260,6 +260,24 @@ def test_a_storm_is_moved_in_bounded_records(monkeypatch: pytest.MonkeyPatch) ->
     assert counts == [2, 2, 2, 1]
 
 
+@pytest.mark.parametrize(("missing", "counts"), [(1, [1, 1, 1, 1]), (0, [2, 2])])
+def test_a_record_takes_dead_letters_up_to_its_last_byte(
+    monkeypatch: pytest.MonkeyPatch, missing: int, counts: list[int]
+) -> None:
+    pair, master = begin(6)
+    reject(pair, take(pair, 2))
+    pair.settle(500)
+    letters = [row.message.ByteSize() for row in contents(master, "q.dead")]
+    assert letters[0] == letters[1]
+    monkeypatch.setattr(dying, "MOVE_BYTES_MAX", sum(letters) - missing)
+    before = master.shared.log.last_index
+    reject(pair, take(pair, 4))
+    pair.settle(500)
+    assert len(payloads(master, "q.dead")) == 6
+    headers = [master.shared.log.header_at(at) for at in range(before + 1, master.shared.log.last_index + 1)]
+    assert [header.enqueue.count for header in headers if header.HasField("enqueue")] == counts
+
+
 def test_a_body_that_cannot_be_read_holds_nothing_else_up() -> None:
     pair, master = begin()
     read = master.core.dying.read

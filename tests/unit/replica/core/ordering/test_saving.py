@@ -8,7 +8,7 @@ import pytest
 
 from replica.core.ordering import saving
 from replica.core.state.calls import PendingCall, PendingEnqueue
-from replica.core.state.outcomes import Moved, QueueDone
+from replica.core.state.outcomes import Failed, Moved, QueueDone
 from replica.machine import EnqueueCall, Limits, QueueCall, SaveLimits, columns_of
 from replica.node.recovery import StoreReader
 from storage.records import split
@@ -180,6 +180,26 @@ def many_parts(monkeypatch: pytest.MonkeyPatch, count: int = 5) -> tuple[Pair, M
     monkeypatch.setattr(saving, "PART", ONE_BY_ONE)
     pair, master, sent = begin(count)
     return pair, master, sent, change(master)
+
+
+@pytest.mark.parametrize("other", ["made before", "made meanwhile", "not there"])
+def test_a_change_of_another_queue_waits_for_nothing_that_is_saved(monkeypatch: pytest.MonkeyPatch, other: str) -> None:
+    monkeypatch.setattr(saving, "PART", ONE_BY_ONE)
+    pair, master, _ = begin(5)
+    if other == "made before":
+        create(pair, "w", persistence=PERSISTENCE_VOLATILE)
+    waiter = change(master)
+    pair.quiesce()
+    if other == "made meanwhile":
+        create(pair, "w", persistence=PERSISTENCE_VOLATILE)
+    assert info(master).saving
+    assert waiter.done is None
+    second = Waiter()
+    config = QueueConfig(persistence=PERSISTENCE_PERSISTENT)
+    master.submit(PendingCall(second, QueueCall(QUEUE_ACTION_UPDATE, "w", config, ["persistence"])))
+    pair.quiesce()
+    assert isinstance(second.done, Failed if other == "not there" else QueueDone)
+    assert waiter.done is None
 
 
 def test_many_parts_one_after_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,11 +98,17 @@ def test_a_peer_that_never_answers_is_not_waited_for() -> None:
     pair, master, _ = with_volatile()
     silence(master.peer, lambda frame: frame.WhichOneof("frame") == "fetch_body")
     restart(pair, master)
+    assert not recall.Recall(master.shared).silent
+    asks = master.core.mastership.recall
     pair.settle(ANSWER_MS - 200)
     assert pair.master is None
+    assert not asks.silent, "its time is not over"
     pair.settle(600)
     assert pair.master is master
     assert lost(master) == 3
+    assert asks.silent
+    asks.reset()
+    assert not asks.silent, "of the next connection nobody has waited in vain"
 
 
 def test_many_come_in_several_answers(monkeypatch: pytest.MonkeyPatch) -> None:

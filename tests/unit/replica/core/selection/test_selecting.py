@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replica.core.selection import selecting
 from replica.core.selection.filters import Read, filter_of
 from replica.core.selection.selecting import LOOKS_MAX, NAMED_MAX, Exact, Matcher, find
 from replica.machine import Refused
@@ -205,6 +206,25 @@ def test_what_left_the_queue_is_not_found_and_a_new_queue_begins_anew(world: Wor
     world.send("blue", "red")
     assert world.take(kept) == [2]
     assert world.take(world.matcher(selector="colour = 'blue'")) == [1]
+
+
+def test_what_left_the_queue_is_forgotten_when_its_id_is_asked_for(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a queue that lives for long is one day too large to be looked up in, with nothing in it."""
+    monkeypatch.setattr(selecting, "ENTRIES_MAX", 8)
+    queue = world.driver.master.queue(world.queue_id)
+    for turn in range(6):
+        world.send("red", "green", "red")  # five letters: in no group
+        for colour, taken in (("red", 2), ("green", 1)):
+            lease_id, indexes = world.driver.lease(10, wanted=world.matcher(correlation_id=f"c-{colour}"))
+            assert len(indexes) == taken, turn
+            world.driver.ack(lease_id, *((index, index) for index in indexes))
+            assert world.exact.is_whole(queue), turn
+            assert not world.exact.is_too_large, turn
+    for colour in ("red", "green"):
+        assert world.exact.find(queue, world.matcher(correlation_id=f"c-{colour}").asked) == []
+    assert world.exact._entries == 0
 
 
 @pytest.mark.parametrize(

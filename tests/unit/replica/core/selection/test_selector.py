@@ -130,3 +130,13 @@ def test_no_pattern_and_no_number_makes_a_selector_slow() -> None:
     assert not parse(f"s LIKE '{pattern}'").matches({"s": "a" * 100_000})
     assert not parse("=".join(["*".join(["n"] * 400), "1"])).matches({"n": 10**17})
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("length", "weight"), [(1, 1), (15, 1), (16, 2), (31, 2), (32, 3), (BYTES_MAX, 1 + BYTES_MAX // 16)]
+)
+def test_a_short_selector_costs_one_look_and_a_longer_one_as_many_as_it_has_steps_at_most(
+    length: int, weight: int
+) -> None:
+    """A turn looks at so many messages less: twice the weight is half the messages."""
+    assert parse("t".ljust(length)).weight == weight
