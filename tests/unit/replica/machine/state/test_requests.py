@@ -49,6 +49,16 @@ def test_a_call_is_known_for_its_time_or_among_so_many_and_not_much_longer(seed:
     assert requests.find(b"", 0) is None
 
 
+def test_what_comes_once_a_second_is_forgotten_a_second_after_its_time() -> None:
+    requests = Requests(Limits(dedup_window_ms=WINDOW_MS, requests_kept=1))
+    for number in range(40):
+        requests.add(number + 1, 2, header_of(number, 1_000 * number), "q", number)
+        oldest = max(0, number - WINDOW_MS // 1_000 - 1)
+        assert [each for each in range(number + 1) if each.to_bytes(16, "big") in requests] == list(
+            range(oldest, number + 1)
+        )
+
+
 def test_a_call_is_executed_once_and_the_masters_own_records_answer_none() -> None:
     requests = Requests(Limits())
     requests.add(1, 1, header_of(1, 0), "q", 1)

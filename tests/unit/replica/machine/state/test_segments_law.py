@@ -72,6 +72,11 @@ class World:
         assert self.made.take(start, end, freed) == taken
         assert freed == sorted(before - {record.log_index for record in self.live()})
 
+    def check_space(self) -> None:
+        """Of each block but the one that grows half is live, at least."""
+        for block in self.made._blocks[:-1]:
+            assert block.dead * 2 <= len(block.logs), f"{block.dead} of {len(block.logs)} rows are dead"
+
     def live(self) -> list[Record]:
         return [record for record in self.records if record.live]
 
@@ -131,6 +136,7 @@ def test_they_answer_as_a_dict_of_messages(monkeypatch: pytest.MonkeyPatch, bloc
         world.append()
         if world.chance.random() < 0.4:
             world.take()
+        world.check_space()
         if world.chance.random() < 0.1:
             world.made = Segments.from_columns(*world.made.columns())
             world.check(world.made)
@@ -142,6 +148,7 @@ def test_they_answer_as_a_dict_of_messages(monkeypatch: pytest.MonkeyPatch, bloc
     assert again.columns() == world.made.columns()
     while world.live():
         world.take()
+        world.check_space()
     world.check(world.made)
 
 
