@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import Cluster, free_base_port
+from chaos.cluster import Cluster
 from replica.listen.machine_access import MachineAccess
 from replica.listen.ports import STOP_S, Ports
 from replica.manager import Manager
@@ -147,12 +147,11 @@ class LenientMachine(MachineAccess):
         return Lenient(config)
 
 
-async def test_a_member_that_failed_ends_every_connection_at_once(tmp_path: Path) -> None:
+async def test_a_member_that_failed_ends_every_connection_at_once(tmp_path: Path, base_port: int) -> None:
     """Whoever is still connected waits for nothing: it answers nobody, and its peer takes over when it is gone. It gave
     calls under way their time first, of clients and then of the peer, and each was 200 ms in which nobody served.
     """
-    port = free_base_port()
-    ports = {"listen_client": f"127.0.0.1:{port}", "listen_http": f"127.0.0.1:{port + 1}"}
+    ports = {"listen_client": f"127.0.0.1:{base_port}", "listen_http": f"127.0.0.1:{base_port + 1}"}
     config = ManagerConfig(member="a", data_dir=str(tmp_path / "a"), **ports)
     manager = Manager(config, LenientMachine())
     await manager.start()
