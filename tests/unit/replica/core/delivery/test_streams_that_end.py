@@ -8,6 +8,7 @@ import pytest
 
 from failover.marks import Role
 from replica.core.state.calls import Consumer
+from replica.core.state.outcomes import Moved
 from tests.support.clients import Producer, Waiter, create, rows
 from tests.support.pair import Pair
 
@@ -86,3 +87,14 @@ def test_a_master_that_hears_a_higher_epoch_is_none(pair: Pair, field: str) -> N
 def test_a_master_that_hears_its_own_epoch_goes_on(pair: Pair) -> None:
     pair.a.core.on_hello(pair.b.core.hello(), pair.now_ms)
     assert (pair.a.role, pair.a.serving) == (Role.MASTER, True)
+
+
+def test_a_stream_that_is_opened_while_the_mastership_is_handed_over_is_sent_away(pair: Pair) -> None:
+    """Whoever waited for nothing would not look for the master that is there in a moment."""
+    pair.a.shared.draining = True
+    waits = consumer(5)
+    pair.a.core.attach(waits, pair.wall_ms)
+    pair.a.dispatch(pair.a.core)
+    assert isinstance(waits.waiter.done, Moved)  # type: ignore[attr-defined]  # a Waiter of ours
+    assert not waits.attached
+    pair.a.shared.draining = False

@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from replica.core.messages.bodies import fill_segments, is_whole, read_answer, read_stored
+from replica.core.messages.bodies import batch_of as columns_of_rows
+from replica.core.messages.bodies import fill_segments, is_whole, message_id, read_answer, read_stored, row_of
+from replica.core.messages.copies import stored_messages
 from replica.core.selection.filters import filter_of
 from replica.core.selection.selecting import Exact
 from replica.core.state.effects import Note
@@ -186,3 +188,70 @@ def test_a_segment_whose_record_is_gone_is_left_out() -> None:
     parts = [SegmentSlice(at, at, 0, 1, None, None) for at in (2, 1)]
     assert fill_segments(store, shared_of(store), parts, into) == len(b"body 1")
     assert [each.log_index for each in into.segments] == [1]
+
+
+SAID: dict[str, tuple[Any, Any]] = {
+    "priority": (9, 0),
+    "persistent": (True, False),
+    "ttl": ({"nanos": 7_000_000}, {"seconds": 60}),
+    "delay": ({"seconds": 2}, {"nanos": 1_000_000}),
+    "deliver_at": ({"seconds": 1_800_000_000}, {"seconds": 1_900_000_000, "nanos": 5_000_000}),
+    "dedup_id": (b"d1", b"d2"),
+    "content_type": ("text/plain", "x"),
+    "correlation_id": ("c1", "c2"),
+    "reply_to": ("r1", "r2"),
+    "group_id": ("g1", "g2"),
+    "properties": ({"n": PropertyValue(integer=1)}, {"t": PropertyValue(text="x")}),
+}
+SILENT = {"priority": 4}
+"""What a column says of a message that says nothing, where others of its batch do."""
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_what_each_message_says_goes_into_its_column_and_comes_back(name: str) -> None:
+    one, other = SAID[name]
+    for said in ([one], [one, other], [None, one, other], [other, None]):
+        rows = [
+            Message(payload=b"%d" % at, **({} if value is None else {name: value})) for at, value in enumerate(said)
+        ]
+        batch = columns_of_rows(rows)
+        assert {each.name for each, _ in batch.ListFields()} - {"payloads"} == {COLUMNS.get(name, f"{name}s")}
+        for at, row in enumerate(rows):
+            if said[at] is None and name in SILENT:
+                setattr(row, name, SILENT[name])
+            assert row_of(batch, at) == row
+    assert columns_of_rows([Message(payload=b"x")]) == MessageBatch(payloads=[b"x"]), "nothing is said: no columns"
+
+
+COLUMNS = {
+    "priority": "priorities",
+    "persistent": "persistence",
+    "ttl": "ttls_ms",
+    "delay": "delays_ms",
+    "deliver_at": "deliver_at_ms",
+    "properties": "properties",
+}
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_neighbouring_slices_of_a_record_read_it_once_whichever_is_the_first(first: int) -> None:
+    reads: list[int] = []
+    bodies = {at: EnqueueBatch(messages=MessageBatch(payloads=[b"%d.%d" % (at, n) for n in range(3)])) for at in (1, 2)}
+
+    def read(log_index: int) -> Any:
+        reads.append(log_index)
+        body = bodies.get(log_index)
+        return None if body is None else SimpleNamespace(body=body.SerializeToString(), epoch=3)
+
+    parts = [SegmentSlice(first, 5, 0, 1, None, None), SegmentSlice(first, 6, 0, 2, [1, 2], [4, 5])]
+    parts += [SegmentSlice(9, 8, 0, 1, None, None), SegmentSlice(3 - first, 9, 2, 1, None, None)]
+    found = list(stored_messages(DOMAIN, parts, read))
+    assert [each.index for each in found] == [5, 6, 7, 8, 9]
+    payloads = [each.message.payload if each.message is not None else None for each in found]
+    assert payloads == [b"%d.%d" % (first, n) for n in range(3)] + [None, b"%d.2" % (3 - first)]
+    assert [each.id for each in found] == [
+        *(message_id(DOMAIN, 3, first, n) for n in range(3)),
+        b"",
+        message_id(DOMAIN, 3, 3 - first, 2),
+    ]
+    assert reads == [first, 9, 3 - first]

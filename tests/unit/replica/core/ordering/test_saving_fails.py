@@ -45,6 +45,16 @@ def test_without_room_for_all_of_it_nothing_is_changed() -> None:
     assert isinstance(waiter.done, QueueDone)
 
 
+def test_what_is_written_takes_the_room_of_its_bodies_until_the_store_says_anew() -> None:
+    pair, master, _ = begin()
+    size = master.shared.volatile.bytes
+    master.core.orders.room_bytes = 10 * size
+    change(master)
+    assert len(saves(master)) <= 1
+    assert master.core.orders.room_bytes <= 9 * size
+    pair.quiesce()
+
+
 def test_other_queues_messages_do_not_count_against_the_room() -> None:
     pair, master, _ = begin(2)
     size = master.shared.volatile.bytes

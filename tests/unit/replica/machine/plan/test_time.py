@@ -209,3 +209,34 @@ def test_what_is_due_has_its_time_and_nothing_before_it():
         (1_000, ["idle_queue_ids"]),
         (9_000, ["reply_timeouts"]),
     ]
+
+
+@pytest.mark.parametrize("what", ["expired", "lease ended", "delay over", "volatile lost", "enabled again"])
+def test_a_record_of_time_says_which_queues_something_has_happened_to(what: str) -> None:
+    """There may be something to deliver, or room, that was not there before: nobody else looks."""
+    driver = Driver()
+    for name in ("other", "q", "third"):
+        driver.create(name, persistence=admin_pb2.PERSISTENCE_VOLATILE)
+    driver.send(1, queue="other")
+    match what:
+        case "expired":
+            driver.enqueue(batch_of([1], ttls_ms=[100]))
+        case "lease ended":
+            driver.send(1)
+            driver.lease(1, duration_ms=100)
+        case "delay over":
+            driver.enqueue(batch_of([1], delays_ms=[100]))
+        case "enabled again":
+            until = {"dequeue_enabled": False, "dequeue_enabled_at": {"seconds": (driver.now_ms + 100) // 1_000 + 1}}
+            driver.queue(record_pb2.QUEUE_ACTION_UPDATE, config=admin_pb2.QueueConfig(**until), mask=list(until))
+        case _:
+            driver.send(1)
+    state, now_ms = driver.master.state, driver.now_ms + 2_000
+    header = driver.plan(
+        lambda: (
+            plan_volatile_lost(state, now_ms, lambda log_index: log_index < driver.log_index)
+            if what == "volatile lost"
+            else plan_expire(state, now_ms)
+        )
+    )
+    assert driver.order(header).queue_ids == (driver.master.queue_id("q"),)
