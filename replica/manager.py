@@ -56,6 +56,7 @@ from replica.services.admin.sweeps import SweepHandlers
 from replica.services.admin.weights import WeightHandlers
 from replica.services.messages.queue import QueueHandlers
 from replica.services.messages.stage import StageHandlers
+from replica.services.messages.transact import TransactionHandlers
 from replica.services.pair.divergence import DivergenceHandlers
 from replica.services.pair.events import EventHandlers
 from replica.services.pair.handoff import HandoffHandlers
@@ -383,9 +384,9 @@ class Manager:
         admin = queues.handler(restoring.methods(), names.methods(), SweepHandlers(members).methods())
         manager = status.manager_handler(self.backups.methods())
         journal = JournalHandlers(members).handler(ReaderHandlers(queues).methods())
-        stage = StageHandlers(members).handler()
+        stage, units = StageHandlers(members).handler(), TransactionHandlers(members).handler()
         batches, weights = BatchHandlers(queues).handler(), WeightHandlers(queues).handler()
-        handlers = [QueueHandlers(members).handler(), journal, stage, batches, weights, admin, manager, pair]
+        handlers = [QueueHandlers(members).handler(), journal, stage, units, batches, weights, admin, manager, pair]
         peer = PeerServicer(self._link) if self._link is not None else None
         await self._open_ports.open(Served(handlers, peer, health.facts, self._collectors))
         await health.report()

@@ -190,6 +190,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "WRITER_TAKEN": _STATE,
         "WEIGHTS_NOT_FOUND": _MISSING,
         "BAD_WEIGHTS": _INVALID,
+        "TXN_TOO_LARGE": _INVALID,
     }
 )
 

@@ -18,6 +18,7 @@ from replica.machine.plan.reply import ReplyCall
 from replica.machine.plan.save import Bodies, SaveLimits, SavePlan
 from replica.machine.plan.settle import SettleCall, SettlePlan
 from replica.machine.plan.stage import PublishCall, StageCall
+from replica.machine.plan.unit import QueuePut, QueueSettling, UnitCall
 from replica.machine.state.changes import Applied
 from replica.machine.state.config import milliseconds
 from replica.machine.state.dedup import DuplicateRun
@@ -62,6 +63,8 @@ __all__ = [
     "PublishCall",
     "PublishWeightsCall",
     "QueueCall",
+    "QueuePut",
+    "QueueSettling",
     "QueueState",
     "Reader",
     "ReaderPlace",
@@ -80,6 +83,7 @@ __all__ = [
     "Sums",
     "ToldWeights",
     "Totals",
+    "UnitCall",
     "Window",
     "columns_of",
     "deliverable",

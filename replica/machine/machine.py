@@ -145,8 +145,8 @@ class Machine:
         return views.browse(self.state.numbered(queue_id), from_index, limit)
 
     def live(self, log_index: int, queue_id: int | None = None) -> bool:
-        """A message of the record is left, it is a kept answer, or staged. Cheap with the queue of its header."""
-        if log_index in self.state.stages.records:
+        """A message of the record is left, it is a kept answer, or staged. Cheap with a queue that it was made for."""
+        if log_index in self.state.stages.records or log_index in self.state.shared:
             return True
         if queue_id is not None:
             queue = self.state.queues.get(queue_id)
@@ -154,11 +154,19 @@ class Machine:
         return any(queue.is_live(log_index) for queue in self.state.queues.values())
 
     def live_log_indexes(self) -> Iterator[tuple[int, int]]:
-        """Queue and log index of every record that holds messages, rows or an answer, rising within each queue."""
-        staged = self.state.stages.by_queue()
+        """Queue and log index of every record that holds messages, rows or an answer, rising within each queue.
+
+        One that several queues hold is given once, under the first of them.
+        """
+        staged, shared = self.state.stages.by_queue(), self.state.shared
+        given: set[int] = set()
         for queue_id, queue in sorted(self.state.queues.items()):
             known = queue.log_indexes()
             for log_index in merge(known, staged[queue_id]) if queue_id in staged else known:
+                if log_index in shared:
+                    if log_index in given:
+                        continue
+                    given.add(log_index)
                 yield queue_id, log_index
 
     def next_record(self, queue_id: int, above: int) -> int | None:

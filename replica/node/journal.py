@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from failover.marks import Role
 from replica.core.state.outcomes import Failed
-from replica.node.journal_rows import ordinals_of
+from replica.node.journal_rows import enqueues_of, ordinals_of
 from replica.rpc.refusals import refusal
 from storage.errors import CorruptRecord
 from storage.records import split, verify_stored
-from tandemq.peer.v1.record_pb2 import RecordHeader
+from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -220,14 +220,24 @@ class Message(NamedTuple):
     epoch: int
 
 
-def _next_of_queue(
-    store: Store, domain: int, queue_id: int, first: int, end: int
-) -> tuple[Prefix, RecordHeader] | None:
-    """The first record in there that stored messages of the queue."""
+class _Stored(NamedTuple):
+    """Messages of one queue in one record."""
+
+    prefix: Prefix
+    op: EnqueueOp
+    first_row: int
+    """Of the first of them in the record."""
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+
+
+def _next_of_queue(store: Store, domain: int, queue_id: int, first: int, end: int) -> _Stored | None:
+    """In the first record in there that stored messages of the queue."""
     for prefix, header, _ in records(store, domain, first, end):
-        op = header.enqueue
-        if header.HasField("enqueue") and op.queue_id == queue_id and op.first_index:
-            return prefix, header
+        row = 0
+        for op in enqueues_of(header):
+            if op.queue_id == queue_id and op.first_index:
+                return _Stored(prefix, op, row, len(ordinals_of(op)))
+            row += len(ordinals_of(op))
     return None
 
 
@@ -244,15 +254,13 @@ def find(store: Store, domain: int, queue_id: int, index: int, bounds: Bounds) -
         if found is None:
             high = middle
             continue
-        prefix, header = found
-        start = header.enqueue.first_index
-        count = len(ordinals_of(header.enqueue))
+        prefix, start = found.prefix, found.op.first_index
         if index < start:
             high = middle
-        elif index >= start + count:
+        elif index >= start + found.count:
             low = prefix.log_index + 1
         else:
-            return Message(prefix.log_index, index - start, prefix.epoch)
+            return Message(prefix.log_index, found.first_row + index - start, prefix.epoch)
     return None
 
 
@@ -274,5 +282,5 @@ class Begins:
             return index
         start = max(bounds.first, at if not index else 0)
         found = _next_of_queue(store, domain, queue_id, start, bounds.end)
-        self._known[queue_id] = (found[0].log_index, found[1].enqueue.first_index) if found else (bounds.end, 0)
+        self._known[queue_id] = (found.prefix.log_index, found.op.first_index) if found else (bounds.end, 0)
         return self._known[queue_id][1]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.node.journal import RowPlace, Trimmed
-from replica.node.journal_rows import ENQUEUED, facts_of, ordinals_of
+from replica.node.journal_rows import ENQUEUED, enqueues_of, facts_of, ordinals_of
 from storage.errors import CorruptRecord
 from storage.records import ZERO_DIGEST, Prefix, split_stored_head
 from tandemq.peer.v1.record_pb2 import RecordHeader
@@ -140,12 +140,11 @@ def rows_of(header: RecordHeader, first: int = 0) -> Counts:
     """Rows of one record from the first-th on, as `journal_rows.JournalRows` gives them, by kind and queue."""
     counts: Counts = {}
     stored = 0
-    if header.HasField("enqueue"):
-        op = header.enqueue
-        stored = len(ordinals_of(op))
+    for op in enqueues_of(header):
+        begin, stored = stored, stored + len(ordinals_of(op))
         if stored > first:
-            counts[ENQUEUED, op.queue_id] = stored - first
-        if not op.dropped and not op.HasField("moved_from"):
+            counts[ENQUEUED, op.queue_id] = stored - max(first, begin)
+        if header.HasField("enqueue") and not op.dropped and not op.HasField("moved_from"):
             return counts  # as nearly all are
     for fact in facts_of(NOWHERE, header)[max(0, first - stored) :]:
         key = (fact.kind, fact.queue_id)

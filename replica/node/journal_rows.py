@@ -98,6 +98,9 @@ def facts_of(prefix: Prefix, header: record_pb2.RecordHeader) -> list[Fact]:
             return _ranges(what, op.queue_id, op.ranges, lease_id_of(prefix.epoch, prefix.log_index))
         case "settle":
             return _of_settle(header.settle)
+        case "txn":
+            settled = [fact for settle in header.txn.settles for fact in _of_settle(settle)]
+            return settled + [fact for enqueue in header.txn.enqueues for fact in _of_enqueue(enqueue)]
         case "expire":
             return _of_expire(header.expire)
         case "queue":
@@ -165,12 +168,20 @@ def _of_expire(op: record_pb2.ExpireOp) -> list[Fact]:
     return found
 
 
+def enqueues_of(header: record_pb2.RecordHeader) -> Sequence[record_pb2.EnqueueOp]:
+    """What a record puts into queues, in the order of its rows."""
+    if header.HasField("enqueue"):
+        return (header.enqueue,)
+    return header.txn.enqueues
+
+
 def ordinals_of(op: record_pb2.EnqueueOp) -> Sequence[int]:
-    """Places in the batch of the entries that were stored."""
+    """Places in the record's body of the entries that were stored."""
+    first = op.first_ordinal
     if not op.refusals and not op.duplicates:
-        return range(op.count)
+        return range(first, first + op.count)
     left_out = {each.ordinal for each in op.refusals} | {each.ordinal for each in op.duplicates}
-    return [ordinal for ordinal in range(op.count) if ordinal not in left_out]
+    return [first + ordinal for ordinal in range(op.count) if ordinal not in left_out]
 
 
 class JournalRows:
@@ -203,12 +214,15 @@ class JournalRows:
     def take(self, prefix: Prefix, header: record_pb2.RecordHeader, body: bytes, first_row: int) -> int | None:
         """Take the rows of a record from that row on. None: all of them; else the row at which there was no room."""
         row, stored = first_row, 0
-        if header.HasField("enqueue"):
-            ordinals = ordinals_of(header.enqueue)
-            stored = len(ordinals)
+        batch: MessageBatch | None = None
+        for op in enqueues_of(header):
+            ordinals = ordinals_of(op)
+            begin, stored = stored, stored + len(ordinals)
             if row < stored:
-                if self.wanted.takes(ENQUEUED, header.enqueue.queue_id):
-                    row += self._messages(prefix, header, body, ordinals, row)
+                if self.wanted.takes(ENQUEUED, op.queue_id):
+                    if batch is None and body:
+                        batch = EnqueueBatch.FromString(body).messages
+                    row += self._messages(prefix, header, op, batch, ordinals, row - begin)
                     if row < stored:
                         return row
                 else:
@@ -225,12 +239,16 @@ class JournalRows:
         return None
 
     def _messages(
-        self, prefix: Prefix, header: record_pb2.RecordHeader, body: bytes, ordinals: Sequence[int], first: int
+        self,
+        prefix: Prefix,
+        header: record_pb2.RecordHeader,
+        op: record_pb2.EnqueueOp,
+        batch: MessageBatch | None,
+        ordinals: Sequence[int],
+        first: int,
     ) -> int:
-        """The messages of one record, from the first-th stored one on; how many had room."""
-        op = header.enqueue
+        """The messages of one record for one queue, from the first-th stored one on; how many had room."""
         ordinals = ordinals[first : first + self.rows_max - self.count]
-        batch = EnqueueBatch.FromString(body).messages if body else None
         payloads, state = self._bodies(batch, ordinals)
         attributes = _attributes(batch, ordinals) if self.wanted.attributes and batch is not None else []
         sizes = list(map(len, payloads)) or [0] * len(ordinals)
@@ -247,7 +265,7 @@ class JournalRows:
         self._counts.extend(_ONE * taken)
         self._leases.extend(_ZERO * taken)
         self._ids += _ids(self.domain, prefix, ordinals)
-        self._identities(header, ordinals)
+        self._identities(header, op, ordinals)
         self._states += bytes((state,)) * taken
         self._payloads += payloads[:taken]
         self._ends.extend(_ends(self._ends[-1], map(len, payloads[:taken]), taken))
@@ -265,8 +283,7 @@ class JournalRows:
             return payloads[ordinals.start : ordinals.stop], JournalPayload.JOURNAL_PAYLOAD_PRESENT
         return [payloads[ordinal] for ordinal in ordinals], JournalPayload.JOURNAL_PAYLOAD_PRESENT
 
-    def _identities(self, header: record_pb2.RecordHeader, ordinals: Sequence[int]) -> None:
-        op = header.enqueue
+    def _identities(self, header: record_pb2.RecordHeader, op: record_pb2.EnqueueOp, ordinals: Sequence[int]) -> None:
         name = op.client_id or header.request_id
         place = self._producer_places.setdefault(name, len(self._producer_places) + 1) if name else 0
         self._producers.extend(array("I", (place,)) * len(ordinals))

@@ -246,9 +246,10 @@ class Receiver:
 
     def _check_queue(self, log_index: int, header: memoryview) -> None:
         parsed = RecordHeader.FromString(bytes(header))
-        owner = parsed.enqueue.queue_id or parsed.reply.queue_id or parsed.stage.queue_id
-        if not self.queue_id or owner != self.queue_id:
-            raise CorruptRecord(f"record {log_index} of queue {owner} came in queue {self.queue_id}")
+        owners = [op.queue_id for op in parsed.txn.enqueues]  # it comes once, in the first one that needs it still
+        owners = owners or [parsed.enqueue.queue_id or parsed.reply.queue_id or parsed.stage.queue_id]
+        if not self.queue_id or self.queue_id not in owners:
+            raise CorruptRecord(f"record {log_index} of queue {owners} came in queue {self.queue_id}")
 
     async def _on_end(self, end: TransferEnd) -> None:
         state = bytes(self.state)

@@ -16,14 +16,15 @@ from google.protobuf.message import DecodeError, Message
 
 from replica.machine.plan.content import PROPERTIES_MAX
 from replica.rpc.refusals import refusal
-from tandemq.peer.v1.outline_pb2 import EnqueueOutline, EnqueueSum, FrameOutline, ReplyOutline
+from tandemq.peer.v1.outline_pb2 import EnqueueOutline, EnqueueSum, FrameOutline, ReplyOutline, TransactOutline
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from replica.core.state.outcomes import Failed
     from replica.machine import Limits
+    from tandemq.peer.v1.outline_pb2 import MessageOutline
 
 M = TypeVar("M", bound=Message)
 
@@ -40,7 +41,18 @@ def problem_of_request(request: bytes, limits: Limits) -> Failed | None:
         return None
     if len(_outline(EnqueueSum, request).messages.properties) <= COSTLY:
         return None  # all together have no more than one may: seldom is more than that looked at
-    rows = _outline(EnqueueOutline, request).messages
+    return _problem_of_rows(_outline(EnqueueOutline, request).messages, limits)
+
+
+def problem_of_unit(request: bytes, limits: Limits) -> Failed | None:
+    """Of a TransactRequest, as of an EnqueueRequest."""
+    if len(request) < LONG_BYTES:
+        return None
+    puts = _outline(TransactOutline, request).puts
+    return _problem_of_rows([row for put in puts for row in put.messages], limits)
+
+
+def _problem_of_rows(rows: Sequence[MessageOutline], limits: Limits) -> Failed | None:
     if len(rows) > limits.batch_messages_max:  # to look at a million takes a second
         return _refused(f"{len(rows)} messages in a batch; it may have 1 to {limits.batch_messages_max}")
     return _problem_of_counts(len(row.properties) for row in rows)

@@ -90,8 +90,10 @@ def read_stored(store: Store, shared: Shared, log_index: int) -> Stored | None:
         body = found
     if header.HasField("stage"):
         return Stored(prefix.epoch, header.time_ms, header.stage.count, header.stage.count, body)
-    op = header.enqueue
-    return Stored(prefix.epoch, header.time_ms, op.count, op.count - len(op.refusals) - len(op.duplicates), body)
+    ops = (header.enqueue,) if header.HasField("enqueue") else header.txn.enqueues
+    count = sum(op.count for op in ops)
+    left_out = sum(len(op.refusals) + len(op.duplicates) for op in ops)
+    return Stored(prefix.epoch, header.time_ms, count, count - left_out, body)
 
 
 def read_answer(store: Store, shared: Shared, log_index: int) -> Message | None:
@@ -118,7 +120,7 @@ def fill_segments(store: Store, shared: Shared, slices: Sequence[SegmentSlice], 
         if stored is None:
             continue
         whole = part.ordinals is None and part.count == stored.count
-        body = stored.body if whole else _cut(stored.body, _ordinals(part))
+        body = stored.body if whole else cut(stored.body, _ordinals(part))
         size += len(body)
         segment = into.segments.add()
         segment.batch = body
@@ -241,11 +243,11 @@ def _at(column: Sequence[Any], ordinal: int) -> Any:
     return column[0] if len(column) == 1 else column[ordinal]
 
 
-def _cut(body: bytes, ordinals: Sequence[int]) -> bytes:
-    """The batch with some of its messages only."""
+def cut(body: bytes, ordinals: Sequence[int], queue: str = "") -> bytes:
+    """The batch with some of its messages only. `queue`: that it names; empty: as before."""
     batch = EnqueueBatch.FromString(body)
     source = batch.messages
-    cut = MessageBatch(payloads=[source.payloads[ordinal] for ordinal in ordinals])
+    part = MessageBatch(payloads=[source.payloads[ordinal] for ordinal in ordinals])
     for name in (
         "priorities",
         "persistence",
@@ -261,10 +263,11 @@ def _cut(body: bytes, ordinals: Sequence[int]) -> bytes:
     ):
         column = getattr(source, name)
         if len(column) == 1:
-            getattr(cut, name).extend(column)
+            getattr(part, name).extend(column)
         elif column:
-            getattr(cut, name).extend([column[ordinal] for ordinal in ordinals])
-    return EnqueueBatch(queue=batch.queue, first_sequence=batch.first_sequence, messages=cut).SerializeToString()
+            getattr(part, name).extend([column[ordinal] for ordinal in ordinals])
+    made = EnqueueBatch(queue=queue or batch.queue, first_sequence=batch.first_sequence, messages=part)
+    return made.SerializeToString()
 
 
 def batch_of(messages: Sequence[Message]) -> MessageBatch:

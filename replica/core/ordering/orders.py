@@ -14,6 +14,7 @@ from replica.core.ordering.readers import report_expired
 from replica.core.ordering.replying import Replying
 from replica.core.ordering.room import Admission, Room
 from replica.core.ordering.saving import Saving
+from replica.core.ordering.units import order_unit
 from replica.core.state.calls import (
     AwaitOrdered,
     PendingEnqueue,
@@ -21,6 +22,7 @@ from replica.core.state.calls import (
     ReleaseWriter,
     SendReply,
     StageRows,
+    Transact,
     Unstage,
 )
 from replica.core.state.effects import Persist, Reply
@@ -196,6 +198,8 @@ class Orders:
                 self._settle(waiter, call)
             case SendReply():
                 self.replying.order(waiter, call)
+            case Transact():
+                order_unit(self, waiter, call, self.room.lines)
             case QueueCall():
                 order_queue(self, self.saving, waiter, call)
             case StageRows() | Publish() | Unstage() | ReleaseWriter() | AwaitOrdered():

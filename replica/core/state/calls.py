@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from replica.core.selection.selecting import Matcher
     from replica.core.state.outcomes import Answer, LeaseDone
-    from replica.machine import EnqueueCall, PublishCall, StageCall
+    from replica.machine import EnqueueCall, PublishCall, StageCall, UnitCall
 
 
 class Waiter(Protocol):
@@ -93,6 +93,15 @@ class SendReply(NamedTuple):
     """Serialized tandemq.v1.Message."""
 
 
+class Transact(NamedTuple):
+    """A unit of work, whole."""
+
+    call: UnitCall
+    body: bytes
+    """Serialized EnqueueBatch with the messages of all its puts, in order."""
+    min_copies: int
+
+
 class ReadWeights(NamedTuple):
     """Look at routing weights; what is seen is answered when it is on every copy. Orders nothing."""
 
@@ -147,7 +156,7 @@ StagingCall = StageRows | Publish | Unstage | ReleaseWriter | AwaitOrdered
 """About staged rows and their writers."""
 
 
-AnyCall = SettleCall | SendReply | QueueCall | StagingCall | SideCall | ReadWeights
+AnyCall = SettleCall | SendReply | Transact | QueueCall | StagingCall | SideCall | ReadWeights
 
 
 @dataclass(slots=True, eq=False)

@@ -34,6 +34,19 @@ class EnqueueDone(NamedTuple):
     """(ordinal, index of the message that had its dedup id first)."""
 
 
+class UnitDone(NamedTuple):
+    """A unit of work was executed, now or earlier."""
+
+    puts: Sequence[EnqueueDone]
+    """One a queue, in the order of the call."""
+    epoch: int
+    """Of its record."""
+    copies: int
+    duplicate: bool
+    volatile: bool
+    """No message of it is persistent."""
+
+
 class LeaseDone(NamedTuple):
     """Messages for a consumer; bodies are read by the shell."""
 
@@ -132,6 +145,7 @@ class Moved(NamedTuple):
 StagingDone = StageDone | PublishDone | UnstageDone
 Answer = (
     EnqueueDone
+    | UnitDone
     | LeaseDone
     | SettleDone
     | ReplyDone

@@ -44,7 +44,7 @@ def apply(state: State, log_index: int, epoch: int, header: record_pb2.RecordHea
     match kind:
         case "enqueue":
             queue_id = header.enqueue.queue_id
-            applied = _enqueue(state, log_index, epoch, header)
+            applied = _enqueue(state, log_index, epoch, header, header.enqueue)
         case "lease":
             queue_id = header.lease.queue_id
             applied = _lease(state, lease_id_of(epoch, log_index), header.time_ms, header.lease)
@@ -67,6 +67,8 @@ def apply(state: State, log_index: int, epoch: int, header: record_pb2.RecordHea
             queue = apply_alias(state, header.alias)
             name, queue_id = queue.name, queue.queue_id
             applied = Applied((queue_id,), [])
+        case "txn":
+            applied = _txn(state, log_index, epoch, header)
         case "save":
             queue_id = header.save.queue_id
             applied = apply_save(state, header.save)
@@ -75,16 +77,24 @@ def apply(state: State, log_index: int, epoch: int, header: record_pb2.RecordHea
             applied = Applied((), [])
         case _:
             applied = _beside_queues(state, log_index, header)
+    applied = _note(state, log_index, applied)
+    if header.request_id:
+        touched = state.queues.get(queue_id)
+        version = state.defaults_version if kind == "defaults" else touched.version if touched else 0
+        state.requests.add(log_index, epoch, header, name, version)
+    return applied
+
+
+def _note(state: State, log_index: int, applied: Applied) -> Applied:
+    """Whatever the record was: what else follows from it."""
+    if state.shared and applied.freed:
+        applied = applied._replace(freed=_of_no_queue(state, applied.freed))
     state.applied_index = log_index
     state.touch(applied.queue_ids)
     if state.changes is not None:
         state.changes.note(applied)
     if state.idle.used:
         _note_idle(state, applied.queue_ids)
-    if header.request_id:
-        touched = state.queues.get(queue_id)
-        version = state.defaults_version if kind == "defaults" else touched.version if touched else 0
-        state.requests.add(log_index, epoch, header, name, version)
     return applied
 
 
@@ -115,8 +125,39 @@ def _note_idle(state: State, queue_ids: Sequence[int]) -> None:
             state.idle.touch(queue)
 
 
-def _enqueue(state: State, log_index: int, epoch: int, header: record_pb2.RecordHeader) -> Applied:
-    op, time_ms, fingerprint = header.enqueue, header.time_ms, header.request_hash & 0xFFFFFFFF
+def _txn(state: State, log_index: int, epoch: int, header: record_pb2.RecordHeader) -> Applied:
+    """U2: what is settled leaves before anything enters."""
+    op = header.txn
+    done = [_settle(state, settle) for settle in op.settles]
+    entered = [_enqueue(state, log_index, epoch, header, enqueue) for enqueue in op.enqueues]
+    holders = sum(enqueue.first_index > 0 for enqueue in op.enqueues)
+    if holders > 1:
+        state.shared[log_index] = holders
+    freed = [each for applied in done for each in applied.freed]
+    freed += [each for applied in entered for each in applied.freed if each != log_index]
+    if not holders:
+        freed.append(log_index)
+    touched = dict.fromkeys(queue_id for applied in (*done, *entered) for queue_id in applied.queue_ids)
+    return Applied(tuple(touched), freed)
+
+
+def _of_no_queue(state: State, freed: list[int]) -> list[int]:
+    """Of records that one of their queues needs no more, those that no other one needs (U14)."""
+    left: list[int] = []
+    for log_index in freed:
+        holders = state.shared.get(log_index, 1)
+        if holders > 1:
+            state.shared[log_index] = holders - 1
+        else:
+            state.shared.pop(log_index, None)
+            left.append(log_index)
+    return left
+
+
+def _enqueue(
+    state: State, log_index: int, epoch: int, header: record_pb2.RecordHeader, op: record_pb2.EnqueueOp
+) -> Applied:
+    time_ms, fingerprint = header.time_ms, header.request_hash & 0xFFFFFFFF
     queue = state.queues[op.queue_id]
     refusals = tuple((refusal.ordinal, refusal.reason) for refusal in op.refusals) if op.refusals else ()
     doubles = tuple((double.ordinal, double.index) for double in op.duplicates) if op.duplicates else ()
@@ -147,12 +188,13 @@ def _enqueue(state: State, log_index: int, epoch: int, header: record_pb2.Record
         ordinals.extend(ordinal for ordinal in range(op.count) if ordinal not in left_out)
     if op.dedup_ids:
         _remember_ids(queue, time_ms, op.dedup_ids, ordinals, start, end)
-    if op.priorities or op.expires_at_ms or ordinals or op.deliver_at_ms or op.groups:
+    if op.priorities or op.expires_at_ms or ordinals or op.deliver_at_ms or op.groups or op.first_ordinal:
         priorities = _of_accepted(op.priorities, ordinals)
         expiries = _of_accepted(op.expires_at_ms, ordinals)
         expiry, each = _expiries(expiries)
         groups = array("Q", _of_accepted(op.groups, ordinals))
-        extra = extra_of(ordinals, bytes(priorities), each, groups)
+        places = _places(op, ordinals) if op.first_ordinal else ordinals
+        extra = extra_of(places, bytes(priorities), each, groups)
         queue.segments.append(start, log_index, count, op.payload_bytes, expiry, extra)
         if expiry or each:
             queue.timed += count if expiry else sum(1 for at_ms in each if at_ms)
@@ -199,6 +241,11 @@ def _take_from_elsewhere(state: State, op: record_pb2.EnqueueOp, freed: list[int
     if op.staged:
         take_staged(state, op, freed)
     return op.moved_from.queue_id
+
+
+def _places(op: record_pb2.EnqueueOp, ordinals: array[int]) -> array[int]:
+    """In the record's body, of what entered."""
+    return array("H", [op.first_ordinal + ordinal for ordinal in ordinals or range(op.count)])
 
 
 def _remember_ids(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from replica.machine.state.errors import Refused
 from replica.machine.state.segments import PRIORITIES
@@ -13,6 +13,7 @@ DEDUP_ID_BYTES_MAX = 255
 # What google.protobuf.Duration and Timestamp can say: a message must be able to be told as it was sent.
 DURATION_MS_MAX = 315_576_000_000_000
 TIMESTAMP_MS_MAX = 253_402_300_799_999
+_Value = TypeVar("_Value", int, str)
 PERSISTENCE_VOLATILE, PERSISTENCE_PERSISTENT = 1, 2  # MessageBatch.persistence; 0: the queue's mode decides
 
 
@@ -32,8 +33,36 @@ class Columns(NamedTuple):
     reply_tos: Sequence[str] = ()  # empty: none
     group_ids: Sequence[str] = ()  # empty: none
 
+    def part(self, start: int, count: int) -> Columns:
+        """Of some neighbouring messages, as if they had been sent alone."""
+        end, sizes = start + count, self.sizes[start : start + count]
+        return Columns(
+            count,
+            sum(sizes),
+            max(sizes, default=0),
+            sizes,
+            _cut(self.priorities, start, end),
+            _said(self.persistence, start, end),
+            _said(self.ttls_ms, start, end),
+            _said(self.delays_ms, start, end),
+            _said(self.deliver_at_ms, start, end),
+            _said(self.dedup_ids, start, end),
+            _said(self.reply_tos, start, end),
+            _said(self.group_ids, start, end),
+        )
+
     def dedup_id(self, ordinal: int) -> str:
         return self.dedup_ids[ordinal if len(self.dedup_ids) > 1 else 0] if self.dedup_ids else ""
+
+
+def _cut(column: Sequence[_Value], start: int, end: int) -> Sequence[_Value]:
+    return column[start:end] if len(column) > 1 else column
+
+
+def _said(column: Sequence[_Value], start: int, end: int) -> Sequence[_Value]:
+    """None where none of these messages says anything."""
+    cut = _cut(column, start, end)
+    return cut if any(cut) else ()
 
 
 def columns_of(batch: queue_service_pb2.EnqueueBatch) -> Columns:

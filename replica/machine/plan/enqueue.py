@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from replica.machine.plan.columns import PERSISTENCE_PERSISTENT, PERSISTENCE_VOLATILE, Columns
 from replica.machine.plan.delays import TIME_MS_MAX, delivery_times
-from replica.machine.plan.dropping import drops_for, drops_over, room_with_drops
+from replica.machine.plan.dropping import NOTHING_LEAVES, Departing, drops_for, drops_over, room_with_drops
 from replica.machine.plan.reply_copies import addressed, check_reply_tos
 from replica.machine.state.config import milliseconds
 from replica.machine.state.dedup import DuplicateRun
@@ -51,6 +51,7 @@ class EnqueueCall:
     left_out: Collection[int] | None = None
     """Not None: put back by the manager, whole and also into a closed queue, but for these ordinals, which are here."""
     promised: bool = False  # rows of a publication: the queue counts them already
+    leaving: Departing = NOTHING_LEAVES  # the queue, by the same record and before these enter
 
 
 def plan_enqueue(state: State, now_ms: int, call: EnqueueCall, *, full: bool = False) -> EnqueuePlan:
@@ -140,7 +141,7 @@ def header_of(
     if call.promised:
         payload_bytes = columns.payload_bytes
     elif call.left_out is None:
-        refusals, doubles, payload_bytes = _sift(queue, columns, time_ms, full=full)
+        refusals, doubles, payload_bytes = _sift(queue, call, time_ms, full=full)
     else:
         refusals, payload_bytes = put_back(queue, columns, call.left_out)
     left_out = len(refusals) + len(doubles)
@@ -158,7 +159,9 @@ def header_of(
     )
     if queue.config.overflow == admin_pb2.OVERFLOW_DROP_HEAD and call.left_out is None:
         for start, end in (
-            drops_over(queue) if call.promised else drops_for(queue, columns.count - left_out, payload_bytes)
+            drops_over(queue)
+            if call.promised
+            else drops_for(queue, columns.count - left_out, payload_bytes, call.leaving)
         ):
             op.dropped.add(first=start, count=end - start)
     if columns.priorities:
@@ -198,18 +201,19 @@ def _volatiles(mode: admin_pb2.Persistence, persistence: Sequence[int]) -> Seque
 
 
 def _sift(
-    queue: QueueState, columns: Columns, time_ms: int, *, full: bool
+    queue: QueueState, call: EnqueueCall, time_ms: int, *, full: bool
 ) -> tuple[list[record_pb2.Refusal], list[queue_service_pb2.EntryDuplicate], int]:
     """Entries that cannot enter, those that are known by their dedup id, and the payload bytes of the rest.
 
     The limits are exact (R157, R161).
     """
-    config = queue.config
+    config, columns, leaving = queue.config, call.columns, call.leaving
     if config.overflow == admin_pb2.OVERFLOW_DROP_HEAD:
-        room, room_bytes = room_with_drops(queue, columns)
+        room, room_bytes = room_with_drops(queue, columns, leaving)
     else:
-        room = 0 if full else max(0, config.max_length - queue.length)
-        room_bytes = max(0, config.max_bytes - queue.bytes) if config.max_bytes else columns.payload_bytes
+        room = 0 if full else max(0, config.max_length - queue.length + leaving.messages)
+        held = queue.bytes - leaving.payload_bytes
+        room_bytes = max(0, config.max_bytes - held) if config.max_bytes else columns.payload_bytes
     if (
         columns.count <= room
         and columns.payload_bytes <= room_bytes

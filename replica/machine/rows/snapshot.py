@@ -59,6 +59,7 @@ class _DomainRow(msgspec.Struct, array_like=True):
     weights: list[WeightRow] = msgspec.field(default_factory=list)
     weights_version: int = 0
     history_id: bytes = b""
+    shared: list[tuple[int, int]] = msgspec.field(default_factory=list)
 
 
 class _LeaseRow(msgspec.Struct, array_like=True):
@@ -150,6 +151,7 @@ def sections(state: State, *, anew: bool) -> list[bytes]:
         weight_rows(state),
         state.weights_version,
         state.history_id,
+        sorted(state.shared.items()),
     )
     return [
         framed(domain),
@@ -255,7 +257,7 @@ def restore(data: bytes, limits: Limits) -> State:
     state.readers = {reader.name: reader for reader in map(reader_of, head.readers)}
     state.batches = batches_of(head.batches)
     state.weights, state.weights_version = weights_of(head.weights), head.weights_version
-    state.history_id = head.history_id
+    state.history_id, state.shared = head.history_id, dict(head.shared)
     state.readers_lost, state.reader_records = head.readers_lost, head.reader_records
     if head.stages is not None:
         state.stages = stages_of(head.stages)

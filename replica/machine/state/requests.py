@@ -19,14 +19,14 @@ from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 REQUEST_ID_BYTES = 16
 _ROW = struct.Struct(">QBQQQ")  # request hash, kind, log index, epoch, version of the queue after it
-_KINDS = ("enqueue", "lease", "settle", "queue", "reply", "remove", "alias", "defaults", "reader", "weights")
+_KINDS = ("enqueue", "lease", "settle", "queue", "reply", "remove", "alias", "defaults", "reader", "weights", "txn")
 
 
 @dataclass(frozen=True, slots=True)
 class RequestAnswer:
     """The first answer. Which fields count follows from the kind."""
 
-    kind: str  # enqueue, lease, settle, queue, reply, remove, alias, defaults, reader, weights
+    kind: str  # one of _KINDS
     log_index: int
     epoch: int
     queue_id: int = 0
@@ -52,6 +52,8 @@ class RequestAnswer:
     left: int = 0
     leased: int = 0
     behind: Sequence[admin_pb2.LeftBehind] = ()
+    # txn: as in the record, without what only applying it needs
+    entered: Sequence[record_pb2.EnqueueOp] = ()
 
     def duplicate_run(self) -> DuplicateRun:
         answer = self.first_index, self.log_index, self.epoch, self.refusals, self.downgraded, self.doubles
@@ -129,16 +131,9 @@ def _answer_of(kind: str, header: record_pb2.RecordHeader, name: str) -> record_
     """What a repetition needs, in the words of the record."""
     match kind:
         case "enqueue":
-            made = header.enqueue
-            kept = record_pb2.EnqueueOp(
-                queue_id=made.queue_id,
-                count=made.count,
-                first_index=made.first_index,
-                refusals=made.refusals,
-                duplicates=made.duplicates,
-                downgraded=made.downgraded,
-            )
-            return record_pb2.RecordHeader(enqueue=kept)
+            return record_pb2.RecordHeader(enqueue=_kept(header.enqueue))
+        case "txn":
+            return record_pb2.RecordHeader(txn=record_pb2.TxnOp(enqueues=map(_kept, header.txn.enqueues)))
         case "lease":
             lease = record_pb2.LeaseOp(
                 queue_id=header.lease.queue_id, ranges=header.lease.ranges, immediate=header.lease.immediate
@@ -169,6 +164,18 @@ def _answer_of(kind: str, header: record_pb2.RecordHeader, name: str) -> record_
     return record_pb2.RecordHeader(queue=told)
 
 
+def _kept(made: record_pb2.EnqueueOp) -> record_pb2.EnqueueOp:
+    return record_pb2.EnqueueOp(
+        queue_id=made.queue_id,
+        count=made.count,
+        first_index=made.first_index,
+        refusals=made.refusals,
+        duplicates=made.duplicates,
+        downgraded=made.downgraded,
+        first_ordinal=made.first_ordinal,
+    )
+
+
 def _parse(kind: str, data: bytes, log_index: int, epoch: int, version: int) -> RequestAnswer:
     answer = record_pb2.RecordHeader.FromString(data)
     match kind:
@@ -195,6 +202,8 @@ def _parse(kind: str, data: bytes, log_index: int, epoch: int, version: int) -> 
             return RequestAnswer(kind, log_index, epoch, settle.queue_id, results=settle.results)
         case "reply":
             return RequestAnswer(kind, log_index, epoch, answer.reply.queue_id)
+        case "txn":
+            return RequestAnswer(kind, log_index, epoch, entered=answer.txn.enqueues)
         case "weights":
             table = answer.weights
             return RequestAnswer(kind, log_index, epoch, version=table.version, valid_until_ms=table.valid_until_ms)

@@ -47,6 +47,8 @@ class State:
         self.defaults: admin_pb2.QueueConfig | None = None  # of new queues; None: as the limits say
         self.defaults_version = 1
         self.gone = Totals()  # of queues that were deleted, summed: the domain's never fall
+        # Queues that hold messages of a record, by its log index, where it was made for more than one; no 0.
+        self.shared: dict[int, int] = {}
         self.leases: dict[int, Lease] = {}  # of all queues; an EXPIRE record names only the lease
         self.readers: dict[str, Reader] = {}  # of the journal, by name
         self.readers_lost = 0  # how often one has lost its place, ever

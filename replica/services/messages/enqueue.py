@@ -1,5 +1,5 @@
-"""Makes of an Enqueue request the body of its record, the same bytes whenever it is repeated, at either member; refuses
-what is too large before it costs anything. Orders nothing.
+"""Makes the body of a record of messages in rows, the same bytes whenever they are sent again, at either member, and
+the answer of what they came to; refuses what is too large before it costs anything. Orders nothing.
 """
 
 from __future__ import annotations
@@ -8,17 +8,21 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from replica.core.messages import bodies
-from replica.machine import Refused, columns_of
+from replica.machine import Refused, columns_of, handle_of, handle_prefix
 from replica.machine.plan.content import check_content, check_counts
 from replica.rpc.refusals import refusal
+from replica.services.answers import entry_error
 from replica.services.weighing import problem_of_request
-from tandemq.v1.common_pb2 import Reason
-from tandemq.v1.queue_service_pb2 import EnqueueBatch
+from tandemq.v1.common_pb2 import COMPLETION_STORED, Reason
+from tandemq.v1.common_pb2 import Warning as WarningKind
+from tandemq.v1.queue_service_pb2 import EnqueueBatch, EnqueueResult
 
 if TYPE_CHECKING:
-    from replica.core.state.outcomes import Failed
+    from collections.abc import Iterator, Sequence
+
+    from replica.core.state.outcomes import EnqueueDone, Failed
     from replica.machine import Columns, Limits
-    from tandemq.v1.queue_service_pb2 import EnqueueRequest
+    from tandemq.v1.message_pb2 import Message
 
 ROW_BYTES_MORE = 64
 """What a message may need more in rows than in columns: tags, lengths, two durations and a moment in nanoseconds."""
@@ -33,14 +37,16 @@ def problem_of_size(request: bytes, limits: Limits) -> Failed | None:
     return problem_of_request(request, limits)
 
 
-async def columns_and_body(request: EnqueueRequest, limits: Limits) -> tuple[Columns, bytes]:
-    """What the machine must know of the messages, and the body of their record. Raises Refused."""
-    rows = request.messages
+async def columns_and_body(queue: str, rows: Sequence[Message], limits: Limits) -> tuple[Columns, bytes]:
+    """What the machine must know of the messages, and the body of their record. Raises Refused.
+
+    `queue`: named in the body; empty for messages of more than one.
+    """
     if len(rows) > limits.batch_messages_max:
         text = f"{len(rows)} messages in a batch; it may have 1 to {limits.batch_messages_max}"
         raise Refused(Reason.REASON_BAD_REQUEST, text)
     counts = [len(row.properties) for row in rows]
-    made = EnqueueBatch(queue=request.queue, messages=bodies.columns_without_properties(rows))
+    made = EnqueueBatch(queue=queue, messages=bodies.columns_without_properties(rows))
     if any(counts):
         check_counts(counts, len(rows))
         start = in_slice = 0
@@ -57,6 +63,40 @@ async def columns_and_body(request: EnqueueRequest, limits: Limits) -> tuple[Col
     if len(body) > limits.batch_bytes_max:
         raise Refused(Reason.REASON_MESSAGE_TOO_LARGE, _too_large(len(body), limits))
     return columns, body
+
+
+def results_of(
+    domain: int, queue: str, rows: Sequence[Message], done: EnqueueDone, first_ordinal: int = 0
+) -> Iterator[EnqueueResult]:
+    """What each message came to, in order. `first_ordinal`: place of the first one in the body of its record."""
+    prefix = done.handles or handle_prefix(domain, done.queue_id)
+    refused, doubles = dict(done.refusals), dict(done.doubles)
+    index = done.first_index
+    for ordinal, row in enumerate(rows):
+        if ordinal in refused:
+            yield EnqueueResult(error=entry_error(refused[ordinal], queue))
+            continue
+        if ordinal in doubles:
+            first = doubles[ordinal]
+            yield EnqueueResult(
+                index=first,
+                completion=COMPLETION_STORED,
+                duplicate=True,
+                handle=handle_of(prefix, first),
+                completed=not done.handles,
+            )
+            continue
+        result = EnqueueResult(
+            index=index,
+            id=bodies.message_id(domain, done.epoch, done.log_index, first_ordinal + ordinal),
+            completion=COMPLETION_STORED,
+            handle=handle_of(prefix, index),
+            completed=not done.handles,
+        )
+        if done.downgraded and row.persistent:
+            result.warning = WarningKind.WARNING_PERSISTENCE_DOWNGRADED
+        yield result
+        index += 1
 
 
 def _too_large(size: int, limits: Limits) -> str:

@@ -12,12 +12,12 @@ import grpc
 from replica.core.messages import bodies
 from replica.core.state.calls import Consumer, PendingCall, PendingEnqueue
 from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, Moved, SettleDone
-from replica.machine import EnqueueCall, Refused, SettleCall, handle_of, handle_prefix, milliseconds
+from replica.machine import EnqueueCall, Refused, SettleCall, milliseconds
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import filters, forward
-from replica.services.answers import Answered, FutureWaiter, entry_error, header_of, level_of
+from replica.services.answers import Answered, FutureWaiter, header_of, level_of
 from replica.services.checks import (
     is_immediate,
     problem_of_receiving,
@@ -30,11 +30,10 @@ from replica.services.checks import (
 from replica.services.locality import check_origin
 from replica.services.messages import consume
 from replica.services.messages.completion import CompletionHandlers
-from replica.services.messages.enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_size
+from replica.services.messages.enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_size, results_of
 from replica.services.messages.one_way import OneWay
 from replica.services.messages.produce import ProduceStream
-from tandemq.v1.common_pb2 import COMPLETION_STORED, Level, Reason
-from tandemq.v1.common_pb2 import Warning as WarningKind
+from tandemq.v1.common_pb2 import Level, Reason
 from tandemq.v1.queue_service_pb2 import (
     BrowsePageRequest,
     BrowsePageResponse,
@@ -44,7 +43,6 @@ from tandemq.v1.queue_service_pb2 import (
     DequeueResponse,
     EnqueueRequest,
     EnqueueResponse,
-    EnqueueResult,
     SettleRequest,
     SettleResponse,
 )
@@ -108,7 +106,7 @@ class QueueHandlers:
             await abort(context, problem)
         await check_origin(self.members, parsed.queue, context)
         try:
-            columns, batch = await columns_and_body(parsed, node.limits)
+            columns, batch = await columns_and_body(parsed.queue, parsed.messages, node.limits)
         except Refused as refused:
             await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
         left_ms = int(1000 * (forward.time_left_s(context, WAIT_MS_MAX) - forward.ANSWER_S))
@@ -185,37 +183,7 @@ class QueueHandlers:
         header.epoch, header.copies = done.epoch, done.copies
         header.level = level_of(done.copies, volatile=done.volatile)
         response = EnqueueResponse(header=header, duplicate=done.duplicate)
-        prefix = done.handles or handle_prefix(domain.shared.domain, done.queue_id)
-        refused, doubles = dict(done.refusals), dict(done.doubles)
-        index = done.first_index
-        number = domain.shared.domain
-        for ordinal in range(len(request.messages)):
-            if ordinal in refused:
-                response.results.append(EnqueueResult(error=entry_error(refused[ordinal], request.queue)))
-                continue
-            if ordinal in doubles:
-                first = doubles[ordinal]
-                response.results.append(
-                    EnqueueResult(
-                        index=first,
-                        completion=COMPLETION_STORED,
-                        duplicate=True,
-                        handle=handle_of(prefix, first),
-                        completed=not done.handles,
-                    )
-                )
-                continue
-            result = EnqueueResult(
-                index=index,
-                id=bodies.message_id(number, done.epoch, done.log_index, ordinal),
-                completion=COMPLETION_STORED,
-                handle=handle_of(prefix, index),
-                completed=not done.handles,
-            )
-            if done.downgraded and request.messages[ordinal].persistent:
-                result.warning = WarningKind.WARNING_PERSISTENCE_DOWNGRADED
-            response.results.append(result)
-            index += 1
+        response.results.extend(results_of(domain.shared.domain, request.queue, request.messages, done))
         return response
 
     # -- consuming -------------------------------------------------------------------------------------------------

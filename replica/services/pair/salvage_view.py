@@ -10,7 +10,7 @@ from bisect import bisect_right
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from replica.core.messages.bodies import row_of
+from replica.core.messages.bodies import cut, row_of
 from replica.node.salvage import Certainty, is_operation
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange
@@ -58,11 +58,24 @@ class SalvageView:
         """In log order. Raises CorruptRecord."""
         for record in self.files.records(self.info.name):
             if record.damaged or is_operation(record.header):
-                yield self._operation(record)
+                yield from self._operations(record)
+
+    def _operations(self, record: SalvagedRecord) -> Iterator[ReadSalvageResponse]:
+        header = record.header
+        if header.WhichOneof("op") == "enqueue":
+            yield self._enqueued(record, header.enqueue, record.body)
+        elif header.txn.enqueues:
+            # Each of its queues gets its messages back by itself; that they came together is not brought back.
+            for op in header.txn.enqueues:
+                ordinals = range(op.first_ordinal, op.first_ordinal + op.count)
+                body = cut(record.body, ordinals, op.queue) if record.body else b""
+                yield self._enqueued(record, op, body)
+        else:
+            yield self._operation(record)
 
     def _operation(self, record: SalvagedRecord) -> ReadSalvageResponse:
         header, head = record.header, self.info.head
-        answer = ReadSalvageResponse(
+        return ReadSalvageResponse(
             log_index=record.log_index,
             epoch=record.epoch,
             operation="damaged" if record.damaged else header.WhichOneof("op") or "unknown",
@@ -72,19 +85,21 @@ class SalvageView:
             pair=head.pair,
             domain=head.domain,
         )
-        if header.WhichOneof("op") == "enqueue":
-            op = header.enqueue
-            answer.client_id = op.client_id
-            answer.first_sequence = op.first_sequence
-            answer.first_index = op.first_index
-            answer.count = op.count
-            answer.done.extend(self._done(op))
-            answer.batch = record.body
-            if record.body:
-                batch = EnqueueBatch.FromString(record.body)
-                answer.queue = batch.queue
-                if header.request_id:
-                    answer.messages.extend(row_of(batch.messages, place) for place in range(op.count))
+
+    def _enqueued(self, record: SalvagedRecord, op: EnqueueOp, body: bytes) -> ReadSalvageResponse:
+        answer = self._operation(record)
+        answer.operation = "enqueue"
+        answer.client_id = op.client_id
+        answer.first_sequence = op.first_sequence
+        answer.first_index = op.first_index
+        answer.count = op.count
+        answer.done.extend(self._done(op))
+        answer.batch = body
+        if body:
+            batch = EnqueueBatch.FromString(body)
+            answer.queue = batch.queue
+            if record.header.request_id:
+                answer.messages.extend(row_of(batch.messages, place) for place in range(op.count))
         return answer
 
     def _done(self, op: EnqueueOp) -> Iterator[int]:
@@ -102,10 +117,11 @@ class SalvageView:
 
 def _ended(header: RecordHeader) -> Iterator[tuple[int, Iterable[IndexRange]]]:
     kind = header.WhichOneof("op")
-    if kind == "settle":
-        for effect in header.settle.effects:
-            if effect.outcome == OUTCOME_ACK:
-                yield header.settle.queue_id, effect.ranges
+    if kind in ("settle", "txn"):
+        for settle in (header.settle,) if kind == "settle" else header.txn.settles:
+            for effect in settle.effects:
+                if effect.outcome == OUTCOME_ACK:
+                    yield settle.queue_id, effect.ranges
     elif kind == "lease" and header.lease.immediate:
         yield header.lease.queue_id, header.lease.ranges
     elif kind == "reply":

@@ -42,6 +42,18 @@ class EnqueueSum(_message.Message):
     messages: MessageOutline
     def __init__(self, messages: _Optional[_Union[MessageOutline, _Mapping]] = ...) -> None: ...
 
+class TransactOutline(_message.Message):
+    __slots__ = ("puts",)
+    PUTS_FIELD_NUMBER: _ClassVar[int]
+    puts: _containers.RepeatedCompositeFieldContainer[PutOutline]
+    def __init__(self, puts: _Optional[_Iterable[_Union[PutOutline, _Mapping]]] = ...) -> None: ...
+
+class PutOutline(_message.Message):
+    __slots__ = ("messages",)
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[MessageOutline]
+    def __init__(self, messages: _Optional[_Iterable[_Union[MessageOutline, _Mapping]]] = ...) -> None: ...
+
 class ReplyOutline(_message.Message):
     __slots__ = ("message",)
     MESSAGE_FIELD_NUMBER: _ClassVar[int]

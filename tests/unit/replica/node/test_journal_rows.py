@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
 
 from replica.core.messages.bodies import message_id
+from replica.node.journal_counts import rows_of as counts_of
 from replica.node.journal_rows import JournalRows, Wanted
 from storage.records import Prefix
 from tandemq.cli.queue_journal import KINDS
@@ -265,3 +267,54 @@ def test_the_words_of_the_client_and_the_command_are_those_of_the_contract() -> 
     named = {name.removeprefix("JOURNAL_KIND_"): number for name, number in pb.JournalKind.items() if number}
     assert {kind.name: kind.value for kind in JournalKind} == named
     assert set(KINDS) == {name.lower() for name in named}
+
+
+def unit_header() -> record_pb2.RecordHeader:
+    """A message of queue 3 is settled; two enter queue 4, and two of three enter queue 5."""
+    settle = record_pb2.SettleEffect(lease_id=8, ranges=[IndexRange(first=2, count=1)], outcome=OUTCOME_ACK)
+    double = {"ordinal": 1, "index": 1}
+    op = record_pb2.TxnOp(
+        settles=[record_pb2.SettleOp(queue_id=3, effects=[settle])],
+        enqueues=[
+            record_pb2.EnqueueOp(queue_id=4, count=2, first_index=10),
+            record_pb2.EnqueueOp(queue_id=5, count=3, first_index=7, first_ordinal=2, duplicates=[double]),
+        ],
+    )
+    return header_of(txn=op, request_id=bytes(15) + b"u")
+
+
+UNIT_BODY = sent(b"a", b"b", b"c", b"double", b"d")
+
+
+def test_u2_a_unit_is_a_row_for_each_message_of_each_queue_and_then_for_each_settlement() -> None:
+    rows, end = rows_of(unit_header(), UNIT_BODY)
+    assert end is None
+    assert [(row.kind, row.queue_id, row.first, row.payload) for row in rows] == [
+        (JournalKind.ENQUEUED, 4, 10, b"a"),
+        (JournalKind.ENQUEUED, 4, 11, b"b"),
+        (JournalKind.ENQUEUED, 5, 7, b"c"),
+        (JournalKind.ENQUEUED, 5, 8, b"d"),
+        (JournalKind.ACKED, 3, 2, None),
+    ]
+    assert [row.id for row in rows[:4]] == [message_id(DOMAIN, EPOCH, LOG_INDEX, place) for place in (0, 1, 2, 4)]
+    assert {row.producer for row in rows[:4]} == {bytes(15) + b"u"}
+
+
+@pytest.mark.parametrize("queue_id", [0, 3, 4, 5])
+def test_a_unit_that_is_cut_at_any_row_goes_on_there(queue_id: int) -> None:
+    wanted = Wanted(frozenset({queue_id} - {0}))
+    whole, _ = rows_of(unit_header(), UNIT_BODY, wanted)
+    assert len(whole) == {0: 5, 3: 1, 4: 2, 5: 2}[queue_id]
+    found: list[JournalRow] = []
+    row: int | None = 0
+    while row is not None:
+        rows, row = rows_of(unit_header(), UNIT_BODY, wanted, first=row, rows_max=1)
+        found += rows
+    assert found == whole
+
+
+@pytest.mark.parametrize("first", range(6))
+def test_the_index_counts_the_rows_of_a_unit_as_they_are_given(first: int) -> None:
+    rows, _ = rows_of(unit_header(), UNIT_BODY, first=first)
+    counted = counts_of(unit_header(), first)
+    assert Counter((int(row.kind), row.queue_id) for row in rows) == Counter(counted)

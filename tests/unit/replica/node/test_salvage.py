@@ -21,9 +21,10 @@ from storage.files import DirectoryFiles
 from storage.memory import MemoryStore
 from storage.records import ZERO_DIGEST, assemble, build_head
 from storage.store import Append, WriteBatch
-from tandemq.peer.v1.record_pb2 import EnqueueOp, ExpireOp, RecordHeader, RoleOp
+from tandemq.peer.v1.record_pb2 import EnqueueOp, ExpireOp, RecordHeader, RoleOp, SettleOp, TxnOp
 from tandemq.v1 import pair_service_pb2 as pb
-from tandemq.v1.queue_service_pb2 import EnqueueBatch
+from tandemq.v1.message_pb2 import MessageBatch
+from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, EnqueueBatch
 
 DOMAIN = 7
 
@@ -90,6 +91,44 @@ def test_an_operation_is_shown_with_what_is_known_of_it(files: SalvageFiles) -> 
         (2, False, pb.ACKNOWLEDGEMENT_PERHAPS),
         (4, False, pb.ACKNOWLEDGEMENT_NONE),
     ]
+
+
+def test_a_unit_of_work_is_shown_as_what_each_of_its_queues_was_sent(files: SalvageFiles) -> None:
+    """Else an import would leave its messages out."""
+    batch = MessageBatch(payloads=[b"a", b"b", b"c"], priorities=[1, 2, 3])
+    settled = SettleOp(queue_id=2, effects=[{"ranges": [{"first": 5, "count": 1}], "outcome": OUTCOME_ACK}])
+    op = TxnOp(
+        settles=[settled],
+        enqueues=[
+            EnqueueOp(queue_id=1, queue="legs", count=1, first_index=4),
+            EnqueueOp(queue_id=2, queue="ledger", count=2, first_index=5, first_ordinal=1),
+        ],
+    )
+    header = RecordHeader(txn=op, request_id=bytes(16)).SerializeToString()
+    head, _ = build_head(
+        flags=0,
+        domain=DOMAIN,
+        epoch=3,
+        log_index=1,
+        header=header,
+        body=(body := EnqueueBatch(messages=batch).SerializeToString()),
+        previous_digest=ZERO_DIGEST,
+    )
+    store = MemoryStore(member="a", instance=b"a" * 16)
+    store.commit(WriteBatch(appends=[Append(DOMAIN, 1, assemble(head, body))]))
+    files.write(store, DOMAIN, "main", Salvage(1, 1, 1, ""))
+    (info,) = files.infos()
+    shown = list(SalvageView.of(files, info).operations())
+    assert [(each.operation, each.queue, each.count, each.first_index, list(each.done)) for each in shown] == [
+        ("enqueue", "legs", 1, 4, []),
+        ("enqueue", "ledger", 2, 5, [0]),
+    ]
+    stored = [EnqueueBatch.FromString(each.batch) for each in shown]
+    assert [(each.queue, list(each.messages.payloads), list(each.messages.priorities)) for each in stored] == [
+        ("legs", [b"a"], [1]),
+        ("ledger", [b"b", b"c"], [2, 3]),
+    ]
+    assert [[row.payload for row in each.messages] for each in shown] == [[b"a"], [b"b", b"c"]]
 
 
 def test_a_file_of_an_older_version_calls_nothing_certainly_unacknowledged(

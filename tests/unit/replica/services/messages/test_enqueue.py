@@ -11,7 +11,7 @@ from replica.machine import Limits, Refused
 from replica.services.messages.enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_size
 from tandemq.v1.common_pb2 import REASON_MESSAGE_TOO_LARGE
 from tandemq.v1.message_pb2 import Message, PropertyValue
-from tandemq.v1.queue_service_pb2 import EnqueueBatch, EnqueueRequest
+from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 LIMITS = Limits()
 
@@ -38,7 +38,7 @@ async def test_slices_make_the_same_body() -> None:
             await asyncio.sleep(0)
 
     watch = asyncio.create_task(others())
-    columns, body = await columns_and_body(EnqueueRequest(queue="q", messages=messages), LIMITS)
+    columns, body = await columns_and_body("q", messages, LIMITS)
     watch.cancel()
     assert turns >= 2, "the loop was given back between slices"
     assert columns.count == len(messages)
@@ -51,10 +51,10 @@ async def test_slices_make_the_same_body() -> None:
 async def test_too_many_messages_are_refused_before_they_are_copied() -> None:
     small = Limits(batch_messages_max=2)
     with pytest.raises(Refused, match="3 messages in a batch; it may have 1 to 2"):
-        await columns_and_body(EnqueueRequest(queue="q", messages=[Message()] * 3), small)
+        await columns_and_body("q", [Message()] * 3, small)
 
 
 async def test_a_body_over_the_limit_is_refused() -> None:
-    request = EnqueueRequest(queue="q", messages=[Message(payload=bytes(2_000_000))])
+    rows = [Message(payload=bytes(2_000_000))]
     with pytest.raises(Refused, match="the limit is 2000000"):
-        await columns_and_body(request, Limits(batch_bytes_max=2_000_000))
+        await columns_and_body("q", rows, Limits(batch_bytes_max=2_000_000))

@@ -1,0 +1,91 @@
+"""Orders a unit of work, or answers its repetition, at the serving master; the machine decides whether it may be.
+
+A unit is one record, so nothing of it is ever in doubt: it is in the log of whoever serves next, or nothing of it
+happened (U11).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from replica.core.ordering.enqueued import is_all_volatile, not_enough
+from replica.core.state.outcomes import EnqueueDone, Failed, UnitDone
+from replica.machine import Refused
+from replica.machine.plan.unit import plan_unit
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from replica.core.ordering.desk import Desk
+    from replica.core.state.calls import Transact, Waiter
+    from replica.machine import UnitCall
+    from tandemq.peer.v1.record_pb2 import EnqueueOp
+
+
+def order_unit(orders: Desk, waiter: Waiter, asked: Transact, lines: Collection[int]) -> None:
+    """Raises Refused with nothing done. `lines`: queues for whose room others wait (U7)."""
+    machine, call = orders.machine, asked.call
+    found = machine.find_request(call.request_id, call.request_hash)
+    wanted = _wanted(orders, call, asked.min_copies)
+    if found is not None:
+        # Everything ordered so far is waited for: the unit may be ordered and not committed yet.
+        entered, last, epoch = found.entered, orders.shared.log.last_index, found.epoch
+        log_index = found.log_index
+    else:
+        header = plan_unit(machine.state, orders.time_ms, call, lines)
+        if orders.copies < wanted:
+            raise Refused(*not_enough(orders.copies, wanted))
+        entered = header.txn.enqueues
+        all_volatile = _is_volatile(entered)
+        if entered:
+            orders.check_space(len(asked.body), all_volatile=all_volatile)
+            orders.room_bytes -= len(asked.body)
+        epoch = orders.shared.state.epoch  # of the record; the next epoch may be the one that commits it
+        last = log_index = orders.order(header, asked.body if entered else b"", volatile_body=all_volatile)
+        orders.parts.consumers.pump([settle.queue_id for settle in header.txn.settles])
+    handles = [machine.handle_prefix(op.queue_id) for op in entered]
+
+    def answer() -> None:
+        copies = orders.copies
+        if copies < wanted:
+            # It is ordered: the refusal speaks of copies, and must not be taken for "not applied" (rulings.md 11).
+            reason, message, metadata, retry_after_ms = not_enough(copies, wanted)
+            metadata = {**metadata, "outcome": "stored"}
+            orders.reply(waiter, Failed(reason, f"stored, but {message}", metadata, retry_after_ms))
+            return
+        pairs = zip(entered, handles, strict=True)
+        puts = [_done(op, log_index, epoch, copies, prefix) for op, prefix in pairs]
+        duplicate, volatile = found is not None, _is_volatile(entered)
+        orders.reply(waiter, UnitDone(puts, epoch, copies, duplicate=duplicate, volatile=volatile))
+
+    orders.when_committed(last, answer, orders.moved(waiter))
+
+
+def _wanted(orders: Desk, call: UnitCall, min_copies: int) -> int:
+    """Fewer are NOT_ENOUGH_COPIES to this caller (rulings.md 1)."""
+    machine = orders.machine
+    numbers = [machine.queue_id(put.queue) for put in call.puts]
+    two = any(number is not None and machine.queue(number).config.require_two for number in numbers)
+    return max(min_copies, 2 if two else 1)
+
+
+def _is_volatile(entered: Sequence[EnqueueOp]) -> bool:
+    return bool(entered) and all(map(is_all_volatile, entered))
+
+
+def _done(op: EnqueueOp, log_index: int, epoch: int, copies: int, handles: bytes) -> EnqueueDone:
+    return EnqueueDone(
+        0,
+        op.count,
+        op.first_index,
+        log_index,
+        epoch,
+        copies,
+        duplicate=False,
+        refusals=(),
+        downgraded=op.downgraded,
+        volatile=is_all_volatile(op),
+        queue_id=op.queue_id,
+        handles=handles,
+        doubles=[(double.ordinal, double.index) for double in op.duplicates],
+    )

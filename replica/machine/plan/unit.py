@@ -1,0 +1,177 @@
+"""Decides whether a unit of work happens: settlements and messages of several queues by one record, or nothing of it;
+changes nothing.
+
+It is decided at once and whole, against the queues as its own settlements leave them (U7): any refusal refuses all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from replica.machine.plan.columns import Columns
+from replica.machine.plan.dropping import NOTHING_LEAVES, Departing, leaving_of
+from replica.machine.plan.enqueue import EnqueueCall, check_may_enqueue, header_of
+from replica.machine.plan.reply_copies import check_reply_tos
+from replica.machine.plan.settle import ACK, EXTEND, REJECT, SettleCall, plan_settle
+from replica.machine.state.errors import Refused
+from replica.machine.state.queue import QueueState
+from replica.machine.state.state import State
+from tandemq.peer.v1 import record_pb2
+from tandemq.v1 import common_pb2
+from tandemq.v1 import queue_service_pb2 as service_pb2
+
+QUEUES_MAX = 100
+"""Of one unit (U3)."""
+
+
+class QueueSettling(NamedTuple):
+    """What is settled in one queue."""
+
+    queue: str
+    settlements: Sequence[service_pb2.Settlement]
+
+
+class QueuePut(NamedTuple):
+    """What enters one queue: the next messages of the unit's body."""
+
+    queue: str
+    columns: Columns
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCall:
+    settles: Sequence[QueueSettling]
+    puts: Sequence[QueuePut]
+    member: str  # through which it came
+    request_id: bytes
+    request_hash: int
+
+    @property
+    def messages(self) -> int:
+        """That enter."""
+        return sum(put.columns.count for put in self.puts)
+
+
+def plan_unit(state: State, now_ms: int, call: UnitCall, full: Collection[int] = ()) -> record_pb2.RecordHeader:
+    """Its body is one EnqueueBatch with the messages of all puts, in order. `full`: queues whose room others wait for
+    (U7). Raises Refused with nothing done; its metadata name the queue, and the entry where there is one.
+    """
+    assert call.request_id not in state.requests, "find_request comes first"
+    _check_size(state, call)
+    op = record_pb2.TxnOp()
+    leaving: dict[int, Departing] = {}
+    for queue, settling in zip(_each_once(state, [each.queue for each in call.settles]), call.settles, strict=True):
+        settle = _settle(state, now_ms, queue, settling)
+        leaving[queue.queue_id] = leaving_of(queue, _that_leave(settle))
+        op.settles.append(settle)
+    first_ordinal = 0
+    for queue, put in zip(_each_once(state, [each.queue for each in call.puts]), call.puts, strict=True):
+        leaves = leaving.get(queue.queue_id, NOTHING_LEAVES)
+        enqueue = _enqueue(state, now_ms, queue, call, put, leaves, full=queue.queue_id in full)
+        enqueue.first_ordinal, enqueue.queue = first_ordinal, queue.name
+        op.enqueues.append(enqueue)
+        first_ordinal += put.columns.count
+    return record_pb2.RecordHeader(
+        time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, txn=op
+    )
+
+
+def _check_size(state: State, call: UnitCall) -> None:
+    """U3."""
+    if not call.settles and not call.puts:
+        text = "a unit of work without settlements and messages; name at least one of them"
+        raise Refused(common_pb2.REASON_BAD_REQUEST, text)
+    limits = state.limits
+    ranges = sum(len(settlement.ranges) for each in call.settles for settlement in each.settlements)
+    for what, count, most in (
+        ("messages", call.messages, limits.batch_messages_max),
+        ("ranges", ranges, limits.settlement_ranges_max),
+        ("queues", len({each.queue for each in call.settles} | {each.queue for each in call.puts}), QUEUES_MAX),
+    ):
+        if count > most:
+            text = f"a unit of work of {count} {what}; it may have {most}: make it smaller, or stage its messages"
+            raise Refused(common_pb2.REASON_TXN_TOO_LARGE, text, {"limit": str(most)})
+
+
+def _each_once(state: State, names: Iterable[str]) -> list[QueueState]:
+    queues = [state.named(name) for name in names]
+    seen: set[int] = set()
+    for queue in queues:
+        if queue.queue_id in seen:
+            text = f"queue {queue.name} is named twice, perhaps by an alias; put all that is for it into one entry"
+            raise Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": queue.name})
+        seen.add(queue.queue_id)
+    return queues
+
+
+def _settle(state: State, now_ms: int, queue: QueueState, settling: QueueSettling) -> record_pb2.SettleOp:
+    if not settling.settlements:
+        raise Refused(common_pb2.REASON_BAD_REQUEST, f"queue {queue.name}: no settlements", {"queue": queue.name})
+    for place, settlement in enumerate(settling.settlements):
+        if settlement.outcome == EXTEND:
+            text = f"settlement {place} of queue {queue.name} is an EXTEND; a unit takes ACK, RELEASE and REJECT"
+            raise Refused(common_pb2.REASON_BAD_REQUEST, text, _entry(queue, place))
+    plan = plan_settle(state, now_ms, SettleCall(queue.name, settling.settlements))
+    for place, result in enumerate(plan.results):
+        if result.HasField("error"):
+            text = f"settlement {place} of queue {queue.name}: {result.error.message}; nothing of the unit was done"
+            raise Refused(result.error.reason, text, _entry(queue, place))
+    op = record_pb2.SettleOp(queue_id=queue.queue_id)
+    if plan.header is not None:
+        op.CopyFrom(plan.header.settle)
+    _check_held(queue, settling, op)
+    return op
+
+
+def _check_held(queue: QueueState, settling: QueueSettling, op: record_pb2.SettleOp) -> None:
+    """U6: what nobody holds any more, or was settled before, may be settled by itself, and not in a unit: somebody else
+    may have done what the unit is about to do.
+    """
+    asked = sum(part.count for settlement in settling.settlements for part in settlement.ranges)
+    held = 0
+    for effect in op.effects:
+        lease = queue.leases.get(effect.lease_id)
+        for part in effect.ranges:
+            if lease is not None and lease.ranges.covers(part.first, part.first + part.count):
+                held += part.count
+    if held < asked:
+        text = (
+            f"queue {queue.name}: {asked - held} of {asked} messages are not held by the leases that the unit names, "
+            "or not any more; nothing of the unit was done: take them anew"
+        )
+        raise Refused(common_pb2.REASON_LEASE_LOST, text, {"queue": queue.name})
+
+
+def _that_leave(op: record_pb2.SettleOp) -> Iterable[tuple[int, int]]:
+    for effect in op.effects:
+        if effect.outcome == ACK or (effect.outcome == REJECT and not effect.dead_letter):
+            yield from ((part.first, part.first + part.count) for part in effect.ranges)
+
+
+def _enqueue(
+    state: State, now_ms: int, queue: QueueState, call: UnitCall, put: QueuePut, leaving: Departing, *, full: bool
+) -> record_pb2.EnqueueOp:
+    columns = put.columns
+    if not columns.count:
+        raise Refused(common_pb2.REASON_BAD_REQUEST, f"queue {queue.name}: no messages", {"queue": queue.name})
+    check_may_enqueue(queue, call.member)
+    if columns.reply_tos:
+        check_reply_tos(queue, columns.reply_tos)
+    enqueue = EnqueueCall(put.queue, b"", 0, columns, call.member, leaving=leaving)
+    op = header_of(state, queue, now_ms, enqueue, full=full).enqueue
+    if op.refusals:
+        refusal = op.refusals[0]
+        what = (
+            f"is larger than its max_message_bytes ({queue.config.max_message_bytes})"
+            if refusal.reason == common_pb2.REASON_MESSAGE_TOO_LARGE
+            else "finds it full, or others that wait for room; consume, or repeat it later"
+        )
+        text = f"message {refusal.ordinal} for queue {queue.name} {what}; nothing of the unit was done"
+        raise Refused(refusal.reason, text, _entry(queue, refusal.ordinal))
+    return op
+
+
+def _entry(queue: QueueState, place: int) -> dict[str, str]:
+    return {"queue": queue.name, "entry": str(place)}

@@ -1,0 +1,141 @@
+"""TransactionService: units of work. A request becomes one call of its domain's core; decides nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import grpc
+
+from replica.core.state.calls import PendingCall, Transact
+from replica.core.state.outcomes import Failed, Moved, UnitDone
+from replica.machine import QueuePut, QueueSettling, Refused, UnitCall
+from replica.rpc.handlers import generic_handler
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import Context, check_request_id, fingerprint, parse
+from replica.services import forward
+from replica.services.answers import Answered, FutureWaiter, header_of, level_of
+from replica.services.checks import problem_of_ttl, stale_epoch
+from replica.services.locality import check_origin
+from replica.services.messages.enqueue import ROW_BYTES_MORE, columns_and_body, results_of
+from replica.services.weighing import problem_of_unit
+from tandemq.v1 import transaction_service_pb2 as pb
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from replica.core.domain import Domain
+    from replica.machine import Limits
+    from replica.node.members import Members
+    from tandemq.v1.message_pb2 import Message
+
+SERVICE = "tandemq.v1.TransactionService"
+
+
+class TransactionHandlers:
+    """The handlers of TransactionService at one member."""
+
+    def __init__(self, members: Members) -> None:
+        self.members = members
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """For the server; requests and replies are bytes."""
+        return generic_handler(SERVICE, {"Transact": grpc.unary_unary_rpc_method_handler(self.transact)})
+
+    async def transact(self, request: bytes, context: Context) -> bytes:
+        """See TransactionService.Transact."""
+        limits = self.members.node.limits
+        if (problem := _problem_of_size(request, limits)) is not None:
+            await abort(context, problem)
+        parsed = await parse(pb.TransactRequest, request, context, len(request))
+        await check_request_id(parsed.request_id, context)
+        names = list(dict.fromkeys([each.queue for each in parsed.settles] + [each.queue for each in parsed.puts]))
+        rows = [row for put in parsed.puts for row in put.messages]
+        if (problem := _problem_of_names(self.members, names) or problem_of_ttl(rows)) is not None:
+            await abort(context, problem)
+        for name in names:
+            await check_origin(self.members, name, context)
+        try:
+            asked = await self._call(parsed, rows, forward.member_of(self.members, context))
+        except Refused as refused:
+            await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
+        return await forward.unary(
+            self.members,
+            "TransactionService/Transact",
+            request,
+            context,
+            lambda: self.members.of_queue(names[0]),
+            lambda domain: self._transact(domain, parsed, asked, names),
+        )
+
+    async def _call(self, request: pb.TransactRequest, rows: list[Message], member: str) -> Transact:
+        limits = self.members.node.limits
+        if len(rows) > limits.batch_messages_max:
+            most = limits.batch_messages_max
+            text = f"a unit of work of {len(rows)} messages; it may have {most}: make it smaller, or stage its messages"
+            raise Refused(Reason.REASON_TXN_TOO_LARGE, text, {"limit": str(most)})
+        settles = [QueueSettling(each.queue, each.settlements) for each in request.settles]
+        puts: list[QueuePut] = []
+        body = b""
+        if request.puts:
+            name = request.puts[0].queue if len(request.puts) == 1 else ""
+            columns, body = await columns_and_body(name, rows, limits)
+            start = 0
+            for put in request.puts:
+                puts.append(QueuePut(put.queue, columns.part(start, len(put.messages))))
+                start += len(put.messages)
+        parts = [each.SerializeToString(deterministic=True) for each in request.settles]
+        digest = fingerprint(body, *(put.queue.encode() for put in puts), b"", *parts)
+        call = UnitCall(settles, puts, member, request.request_id, digest)
+        return Transact(call, body, request.min_copies)
+
+    async def _transact(
+        self, domain: Domain, request: pb.TransactRequest, asked: Transact, names: list[str]
+    ) -> Answered:
+        if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
+            return stale
+        # Again: a queue that was made meanwhile may be of another domain.
+        if (problem := _problem_of_names(self.members, names)) is not None:
+            return problem
+        node, waiter = self.members.node, FutureWaiter()
+        domain.submit(PendingCall(waiter, asked), node.clock.now_ms())
+        node.dispatch(domain)
+        result = await waiter.future
+        if isinstance(result, (Failed, Moved)):
+            return result
+        assert isinstance(result, UnitDone)
+        header = header_of(self.members, domain, volatile=result.volatile)
+        header.epoch, header.copies = result.epoch, result.copies
+        header.level = level_of(result.copies, volatile=result.volatile)
+        response = pb.TransactResponse(header=header, duplicate=result.duplicate)
+        first_ordinal = 0
+        for put, done in zip(request.puts, result.puts, strict=True):
+            results = results_of(domain.shared.domain, put.queue, put.messages, done, first_ordinal)
+            response.puts.add(queue=put.queue, results=results)
+            first_ordinal += len(put.messages)
+        return response.SerializeToString()
+
+
+def _problem_of_size(request: bytes, limits: Limits) -> Failed | None:
+    """What is wrong with a request before it is parsed. The exact limit is of the body, which is not made yet."""
+    if len(request) > limits.batch_bytes_max + ROW_BYTES_MORE * limits.batch_messages_max:
+        most = limits.batch_bytes_max
+        text = f"a unit of work of {len(request)} bytes; it may have {most}: make it smaller, or stage its messages"
+        return refusal(Reason.REASON_TXN_TOO_LARGE, text, {"limit": str(most)})
+    return problem_of_unit(request, limits)
+
+
+def _problem_of_names(members: Members, names: list[str]) -> Failed | None:
+    """U1: one domain."""
+    if not names:
+        text = "a unit of work without settlements and messages; name at least one of them"
+        return refusal(Reason.REASON_BAD_REQUEST, text)
+    first = members.of_queue(names[0])
+    for name in names:
+        other = members.of_queue(name)
+        machine = other.shared.machine
+        if other is not first and machine is not None and machine.queue_id(name) is not None:
+            text = (
+                f"queue {names[0]} is in domain {first.shared.name}, queue {name} in {other.shared.name}; "
+                "a unit of work has one domain"
+            )
+            return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": name})
+    return None
