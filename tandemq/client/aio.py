@@ -27,6 +27,7 @@ from tandemq.client import (
     messages,
     readers,
     staging,
+    units,
     weights,
 )
 from tandemq.client.admin import MemberAnswer
@@ -263,6 +264,7 @@ class Client:
     dequeue = messages.dequeue
     settle = messages.settle
     browse = messages.browse
+    transact = units.transact
 
     send = completion.send
     call = completion.call

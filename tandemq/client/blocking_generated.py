@@ -16,7 +16,7 @@ from tandemq.client.blocking_results import Handle, ReceivedBatch
 from tandemq.client.blocking_streams import Consumer, Producer
 from tandemq.client.completion import Completion
 from tandemq.client.consumer import Mode
-from tandemq.client.delivery import ReceivedMessage
+from tandemq.client.delivery import MessageBatch, ReceivedMessage
 from tandemq.client.exporting import Export
 from tandemq.client.filtering import Where
 from tandemq.client.journal import JournalHead, JournalKind, JournalPage, JournalStart
@@ -238,6 +238,27 @@ class Client:
         return self._thread.each(
             self._inner.browse(queue, from_index=from_index, max_messages=max_messages, where=where), at_once=256
         )
+
+    def transact(
+        self,
+        taken: Iterable[MessageBatch] = (),
+        puts: Mapping[str, Iterable[bytes | Outgoing]] | None = None,
+        *,
+        min_copies: int = 0,
+        request_id: bytes | None = None,
+    ) -> dict[str, Receipts]:
+        """Acknowledges all messages of `taken` and sends those of `puts`, by queue: all of it happens, or nothing does.
+
+        Whoever serves after a crash has all of it or nothing, and a call that is repeated, as this one does by itself
+        until it is answered, has one effect. All queues are of one domain of one manager. The receipts come by queue,
+        as `puts` names them.
+
+        Nothing was done when it raises: LeaseLost when a lease holds its messages no more, so somebody else may do the
+        work; ResourceExhausted (QUEUE_FULL) when one message has no room, for a unit never waits; InvalidRequest
+        (TXN_TOO_LARGE) beyond 10,000 messages, 4 MiB or 100 queues; Refused (CROSS_DOMAIN). TimedOut and InDoubt say
+        that it is not known: repeat it then with the same `request_id` (16 bytes; None: a new one).
+        """
+        return self._thread.run(self._inner.transact(taken, puts, min_copies=min_copies, request_id=request_id))
 
     def call(
         self, queue: str, payload: bytes, timeout: Wait | None = 30.0, **attributes: Unpack[Attributes]

@@ -15,7 +15,7 @@ from tandemq.client.identity import new_client_id, new_request_id
 from tandemq.client.links import Linked
 from tandemq.client.outgoing import Attributes, Outgoing, to_message
 from tandemq.client.parts import RowsPart
-from tandemq.client.receipts import ReceiptRun, Receipts, checked, level_of, warning_of
+from tandemq.client.receipts import Receipts, checked, receipts_of
 from tandemq.client.settling import Act, Lost, Range, to_settlement
 from tandemq.client.waits import Wait, to_wait
 from tandemq.errors import TandemqError, to_error
@@ -84,25 +84,7 @@ async def enqueue(
     reply = await client.links.own.caller.call(
         QUEUE_SERVICE + "Enqueue", request, queue_service_pb2.EnqueueResponse, queue=queue, wait=room_wait
     )
-    runs = [
-        ReceiptRun(
-            position=place,
-            count=1,
-            first_index=result.index,
-            epoch=reply.header.epoch,
-            copies=reply.header.copies,
-            level=level_of(reply.header.level),
-            duplicate=reply.duplicate or result.duplicate,
-            warning=warning_of(result.warning),
-            ids=(result.id,),
-            # What has ended within the wait may have an answer, which its sender asks for by the handle.
-            handles=b"" if result.completed and not result.final_state else result.handle[:8],
-        )
-        for place, result in enumerate(reply.results)
-        if not result.HasField("error")
-    ]
-    errors = {place: to_error(result.error) for place, result in enumerate(reply.results) if result.HasField("error")}
-    return checked(Receipts(len(reply.results), runs, errors))
+    return checked(receipts_of(reply.header, reply.results, duplicate=reply.duplicate))
 
 
 async def dequeue(

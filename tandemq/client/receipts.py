@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import overload
 
-from tandemq.errors import Refused, TandemqError
+from tandemq.errors import Refused, TandemqError, to_error
+from tandemq.v1.common_pb2 import ResponseHeader
+from tandemq.v1.queue_service_pb2 import EnqueueResult
 
 _ID = struct.Struct(">IIHIH")
 
@@ -168,3 +170,26 @@ def checked(receipts: Receipts) -> Receipts:
     if len(receipts.errors) == len(receipts) and len({id(error) for error in receipts.errors.values()}) == 1:
         raise receipts.errors[0]
     raise PartlyRefused(receipts)
+
+
+def receipts_of(header: ResponseHeader, results: Sequence[EnqueueResult], *, duplicate: bool) -> Receipts:
+    """Of a call that is answered message by message."""
+    runs = [
+        ReceiptRun(
+            position=place,
+            count=1,
+            first_index=result.index,
+            epoch=header.epoch,
+            copies=header.copies,
+            level=level_of(header.level),
+            duplicate=duplicate or result.duplicate,
+            warning=warning_of(result.warning),
+            ids=(result.id,),
+            # What has ended within the wait may have an answer, which its sender asks for by the handle.
+            handles=b"" if result.completed and not result.final_state else result.handle[:8],
+        )
+        for place, result in enumerate(results)
+        if not result.HasField("error")
+    ]
+    errors = {place: to_error(result.error) for place, result in enumerate(results) if result.HasField("error")}
+    return Receipts(len(results), runs, errors)

@@ -1,0 +1,77 @@
+"""Settles what was taken and sends what was made of it as one unit of work; see docs/CLIENTS.md. It decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from tandemq.client.calls import TRANSACTION_SERVICE
+from tandemq.client.delivery import MessageBatch
+from tandemq.client.identity import new_request_id
+from tandemq.client.links import Link, Linked
+from tandemq.client.outgoing import Attributes, Outgoing, to_message
+from tandemq.client.receipts import Receipts, receipts_of
+from tandemq.client.settling import Act, to_settlement
+from tandemq.errors import error_of
+from tandemq.v1 import queue_service_pb2
+from tandemq.v1 import transaction_service_pb2 as pb
+
+
+async def transact(
+    client: Linked,
+    taken: Iterable[MessageBatch] = (),
+    puts: Mapping[str, Iterable[bytes | Outgoing]] | None = None,
+    *,
+    min_copies: int = 0,
+    request_id: bytes | None = None,
+) -> dict[str, Receipts]:
+    """Acknowledges all messages of `taken` and sends those of `puts`, by queue: all of it happens, or nothing does.
+
+    Whoever serves after a crash has all of it or nothing, and a call that is repeated, as this one does by itself
+    until it is answered, has one effect. All queues are of one domain of one manager. The receipts come by queue,
+    as `puts` names them.
+
+    Nothing was done when it raises: LeaseLost when a lease holds its messages no more, so somebody else may do the
+    work; ResourceExhausted (QUEUE_FULL) when one message has no room, for a unit never waits; InvalidRequest
+    (TXN_TOO_LARGE) beyond 10,000 messages, 4 MiB or 100 queues; Refused (CROSS_DOMAIN). TimedOut and InDoubt say
+    that it is not known: repeat it then with the same `request_id` (16 bytes; None: a new one).
+    """
+    settles: dict[str, list[queue_service_pb2.Settlement]] = {}
+    for batch in taken:
+        if batch.lease_id and batch:
+            act = Act(batch.lease_id, queue_service_pb2.OUTCOME_ACK)
+            settles.setdefault(batch.queue, []).append(to_settlement(act, batch.ranges()))
+    rows = {
+        queue: [
+            to_message(message, Attributes()) if isinstance(message, bytes) else to_message(*message)
+            for message in messages
+        ]
+        for queue, messages in (puts or {}).items()
+    }
+    rows = {queue: messages for queue, messages in rows.items() if messages}
+    queues = [*settles, *rows]
+    if not queues:
+        return {}
+    link, names = _one_link(client, queues)
+    request = pb.TransactRequest(
+        request_id=request_id or new_request_id(),
+        settles=[pb.QueueSettlements(queue=names[queue], settlements=each) for queue, each in settles.items()],
+        puts=[pb.QueueMessages(queue=names[queue], messages=each) for queue, each in rows.items()],
+        min_copies=min_copies,
+        epoch=client.links.epoch_of(queues[0]),
+    )
+    reply = await link.caller.call(
+        TRANSACTION_SERVICE + "Transact", request, pb.TransactResponse, queue=names[queues[0]]
+    )  # fmt: skip
+    return {
+        queue: receipts_of(reply.header, put.results, duplicate=reply.duplicate)
+        for queue, put in zip(rows, reply.puts, strict=True)
+    }
+
+
+def _one_link(client: Linked, queues: Iterable[str]) -> tuple[Link, dict[str, str]]:
+    """The connection for all of them, and each one's name there."""
+    found = {queue: client.links.at(queue) for queue in queues}
+    links = [link for link, _ in found.values()]
+    if any(link is not links[0] for link in links):
+        raise error_of("CROSS_DOMAIN", f"a unit of work has the queues of one manager, not {', '.join(found)}")
+    return links[0], {queue: name for queue, (_, name) in found.items()}
