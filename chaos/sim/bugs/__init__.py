@@ -25,6 +25,7 @@ from chaos.sim.bugs import (
     shells,
     transfers,
     turns,
+    units,
     weights,
 )
 from chaos.sim.bugs.planting import BUGS, Bug
@@ -45,6 +46,7 @@ _PLANTED_BY = (
     shells,
     transfers,
     turns,
+    units,
     weights,
 )
 

@@ -14,6 +14,7 @@ from chaos.sim.clients.requests import Answerer, Requester, Responder
 from chaos.sim.clients.senders import Caller, Producer
 from chaos.sim.clients.stages import Stager, Watcher
 from chaos.sim.clients.takers import Browser, Consumer, Dequeuer
+from chaos.sim.clients.units import Worker
 from chaos.sim.clients.weights import Weigher
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ ROLES: Mapping[str, type[SimClient]] = MappingProxyType(
         "taker": Dequeuer,
         "browser": Browser,
         "weigher": Weigher,
+        "worker": Worker,
     }
 )
 

@@ -1,12 +1,13 @@
 """Draws what the clients of a pipeline do: "publications", which stage and publish batches and take numbered ones,
-"readers", which read the journal under a name while the log is trimmed behind them, and "rebuilt", in which both go on
-in a pair that was formed anew.
+"readers", which read the journal under a name while the log is trimmed behind them, "rebuilt", in which both go on in a
+pair that was formed anew, and "units", which take and put by one call.
 """
 
 from __future__ import annotations
 
 import random
 
+from chaos.sim.judges.units import MADE_QUEUES
 from chaos.sim.pair.plan import Call, ClientPlan, Value
 
 WATCHED, WORKED, READ = "s", "w", "q"
@@ -62,6 +63,18 @@ def draw_rebuilt(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tu
     return tuple(drawing.found)
 
 
+def draw_units(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
+    """Those of one run, with so many orders to hand over."""
+    drawing = _Draw(stream, safety_ms)
+    drawing.setup(READ, *MADE_QUEUES)
+    for _ in range(stream.choice((1, 2))):
+        drawing.caller(READ, 10)
+    for _ in range(stream.choice((2, 3))):
+        drawing.worker()
+    drawing.admin(handoffs)
+    return tuple(drawing.found)
+
+
 class _Draw:
     def __init__(self, stream: random.Random, safety_ms: int, *, before: bool = False) -> None:
         self.stream, self.safety_ms, self.before = stream, safety_ms, before
@@ -113,6 +126,13 @@ class _Draw:
             args: dict[str, Value] = {"max": pick((1, 3)), "wait_ms": 0, "again": pick(AGAIN)}
             calls.append(Call(at_ms, "take", args | {"then": pick(("ack", "release", "drop")), "hold_ms": 50}))
         self._add("taker", self._with_deaths(calls), {"queue": WORKED, "lease_ms": pick((200, 700))})
+
+    def worker(self) -> None:
+        pick, calls = self.stream.choice, []
+        for at_ms in self._times(10):
+            args: dict[str, Value] = {"max": pick((1, 1, 3)), "wait_ms": pick((0, 200)), "again": pick(AGAIN)}
+            calls.append(Call(at_ms, "take", args | {"hold_ms": pick((1, 30, 500)), "repeat": pick(AGAIN)}))
+        self._add("worker", self._with_deaths(calls), {"queue": READ, "lease_ms": pick((300, 2_000))})
 
     def drain_by_taker(self) -> None:
         """What is done with may be trimmed."""

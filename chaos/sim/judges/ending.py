@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from chaos import checker
 from chaos.history import History, Message
-from chaos.sim.judges import departures, disks, letters, publications, story, weights
+from chaos.sim.judges import departures, disks, letters, publications, story, units, weights
 from chaos.sim.judges.invariants import NUMBER, Name, name_of_lease
 from chaos.sim.pair.books import FATED, REQUESTS
 
@@ -76,6 +76,8 @@ def check(pair: Pair, memory: Memory) -> None:
         pair.run.violation(weights.NAME, problem)
     for rule, problem in publications.broken(pair, memory.publications):
         pair.run.violation(rule, problem)
+    for problem in units.broken(pair, memory.units):
+        pair.run.violation(units.NAME, problem)
     for problem in disks.broken(pair, memory.invariants):
         pair.run.violation(disks.NAME, problem)
     strange = next(log_of(pair, memory), None)

@@ -64,7 +64,14 @@ class Fates:
         self._name, self._time_ms = name, header.time_ms
         match header.WhichOneof("op"):
             case "enqueue":
-                self._enqueue(header, service.EnqueueBatch.FromString(body).messages)
+                self._enqueue(header, header.enqueue, service.EnqueueBatch.FromString(body).messages)
+            case "txn":
+                for settle in header.txn.settles:
+                    for effect in settle.effects:
+                        self._settle(settle.queue_id, effect)
+                batch = service.EnqueueBatch.FromString(body).messages
+                for op in header.txn.enqueues:
+                    self._enqueue(header, op, batch)
             case "lease":
                 self._lease(header.lease)
             case "settle":
@@ -105,8 +112,7 @@ class Fates:
 
     # -- what enters ---------------------------------------------------------------------------------------------------
 
-    def _enqueue(self, header: pb.RecordHeader, batch: MessageBatch) -> None:
-        op = header.enqueue
+    def _enqueue(self, header: pb.RecordHeader, op: pb.EnqueueOp, batch: MessageBatch) -> None:
         shelf = self.shelves[op.queue_id]
         refused = {each.ordinal: each.reason for each in op.refusals}
         doubles = {each.ordinal: each.index for each in op.duplicates}
@@ -114,11 +120,12 @@ class Fates:
         self._check_room(shelf, op.dropped, len(accepted), REASON_QUEUE_FULL in refused.values())
         entered: list[Copy] = []
         for ordinal in range(op.count):
-            name = _at(batch.dedup_ids, ordinal, "") if not op.internal else ""
+            place = op.first_ordinal + ordinal
+            name = _at(batch.dedup_ids, place, "") if not op.internal else ""
             if ordinal in doubles:
                 self._double(shelf, name, doubles[ordinal])
             elif ordinal not in refused:
-                copy = self._enter(shelf, op.first_index + len(entered), batch, ordinal)
+                copy = self._enter(shelf, op.first_index + len(entered), batch, place)
                 entered.append(copy)
                 self._note_id(shelf, name, copy)
         if op.moved_from.queue_id:
@@ -388,12 +395,16 @@ class Fates:
 def read(disk: Disk, spare: Disk | None = None) -> Fates | None:
     """What is on that disk (see `logs`); None also when the body of a record is not there any more."""
     log = logs.read(disk, spare)
-    if log is None or any(not body and header.WhichOneof("op") in ("enqueue", "reply") for _, header, body in log):
+    if log is None or any(not body and _has_body(header) for _, header, body in log):
         return None
     fates = Fates()
     for name, header, body in log:
         fates.add(name, header, body)
     return fates
+
+
+def _has_body(header: pb.RecordHeader) -> bool:
+    return header.WhichOneof("op") in ("enqueue", "reply") or bool(header.txn.enqueues)
 
 
 def _each(shelf: Shelf, ranges: Iterable[IndexRange]) -> Iterator[Copy]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from chaos.sim.judges.invariants import Invariants
 from chaos.sim.judges.places import Places
 from chaos.sim.judges.publications import Publications
+from chaos.sim.judges.units import Units
 
 if TYPE_CHECKING:
     from chaos.sim.judges.weights import Asked
@@ -20,5 +21,6 @@ class Memory:
     invariants: Invariants
     places: Places
     publications: Publications = field(default_factory=Publications)
+    units: Units = field(default_factory=Units)
     weights: list[Asked] = field(default_factory=list)
     """What publishers and readers of routing weights asked and heard, in the order of their asking."""

@@ -79,6 +79,8 @@ NAMED = MappingProxyType(
         "a batch published again, and answered so": "by a writer that had died, and staged it anew",
         "a batch carried on by the next master": "its first parts, or its decision, were another one's",
         "a stage dropped because its time was over": "nobody had published it",
+        "a unit repeated after its answer, at either member": "and it got the first answer",
+        "a unit refused: the lease was lost": "somebody else had the message",
         "a numbered batch read again": "and it was the same rows",
         "a numbered batch read again at the next master": "and it was the same rows",
         "a numbered batch that was gone": "its lease had ended",

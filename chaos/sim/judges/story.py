@@ -99,11 +99,19 @@ class Story:
                 self.leases_ended += len(header.expire.lease_ids)
                 self.volatile_losses += len(header.expire.volatile_lost)
             case "settle":
-                story = self.queues[header.settle.queue_id]
-                self._extend(header.settle.effects)
-                for effect in header.settle.effects:
-                    if effect.outcome in SETTLING:
-                        self._settle(story, effect.ranges, name)
+                self._settle_all(header.settle, name)
+            case "txn":
+                for settle in header.txn.settles:
+                    self._settle_all(settle, name)
+                for enqueue in header.txn.enqueues:
+                    self._enqueue(enqueue, name)
+
+    def _settle_all(self, op: pb.SettleOp, name: Name) -> None:
+        story = self.queues[op.queue_id]
+        self._extend(op.effects)
+        for effect in op.effects:
+            if effect.outcome in SETTLING:
+                self._settle(story, effect.ranges, name)
 
     def _enqueue(self, op: pb.EnqueueOp, name: Name) -> None:
         story, count = self.queues[op.queue_id], op.count - len(op.refusals) - len(op.duplicates)
