@@ -1,0 +1,243 @@
+"""Units of work over real gRPC and real disks: all of it or nothing, over kill -9, through either member (U1-U17)."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+import tandemq
+from chaos.cluster import Cluster
+from tandemq import aio
+from tandemq.client.identity import new_request_id
+from tandemq.errors import InvalidRequest, LeaseLost, NotFound, ResourceExhausted
+from tandemq.v1 import transaction_service_pb2 as pb
+from tandemq.v1.queue_admin_service_pb2 import QueueConfig
+from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
+from tests.integration.module_pair import module_client, module_pair
+from tests.integration.support import gone, new_id, new_name, raw_to, refused, roles, stopped_at_end
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S
+
+pytestmark = pytest.mark.process
+
+pair = module_pair()
+client = module_client()
+
+
+async def payloads(client: aio.Client, queue: str) -> list[bytes]:
+    return [message.payload async for message in client.browse(queue)]
+
+
+async def queues(client: aio.Client, count: int = 3) -> list[str]:
+    names = [new_name() for _ in range(count)]
+    for name in names:
+        await client.create_queue(name)
+    return names
+
+
+async def test_u2_what_was_taken_goes_and_what_was_made_of_it_comes(client: aio.Client) -> None:
+    orders, legs, ledger = await queues(client)
+    await client.enqueue(orders, [b"1"])
+    taken = await client.dequeue(orders)
+
+    done = await client.transact(
+        [taken], {legs: [b"1a", tandemq.Outgoing(b"1b", {"priority": 9, "properties": {"k": 1}})], ledger: [b"1!"]}
+    )
+
+    assert [(queue, len(receipts)) for queue, receipts in done.items()] == [(legs, 2), (ledger, 1)]
+    assert [receipt.index for receipt in done[legs]] == [1, 2]
+    assert done[ledger][0].copies == 2
+    assert (await payloads(client, orders), await payloads(client, legs)) == ([], [b"1a", b"1b"])
+    got = await client.dequeue(legs, 10)
+    assert [(each.payload, dict(each.properties)) for each in got] == [(b"1b", {"k": 1}), (b"1a", {})]
+    assert [each.id for each in got] == [done[legs][1].id, done[legs][0].id], "an id names its place in the record"
+    assert [each.payload for each in await client.dequeue(ledger)] == [b"1!"]
+
+
+async def test_u8_a_repetition_gets_the_first_answer(client: aio.Client) -> None:
+    orders, legs, ledger = await queues(client)
+    await client.enqueue(orders, [b"1"])
+    taken, request_id = await client.dequeue(orders), new_request_id()
+    puts = {legs: [b"a"], ledger: [b"b", b"c"]}
+    first = await client.transact([taken], puts, request_id=request_id)
+    again = await client.transact([taken], puts, request_id=request_id)
+    assert not any(receipt.duplicate for receipts in first.values() for receipt in receipts)
+    assert all(receipt.duplicate for receipts in again.values() for receipt in receipts)
+    for queue, receipts in first.items():
+        assert [each.id for each in receipts] == [each.id for each in again[queue]]
+    assert (await payloads(client, legs), await payloads(client, ledger)) == ([b"a"], [b"b", b"c"])
+    with pytest.raises(InvalidRequest, match="REQUEST_MISMATCH"):
+        await client.transact([taken], {legs: [b"other"]}, request_id=request_id)
+
+
+async def test_refusals_do_nothing_and_name_their_reason(client: aio.Client) -> None:
+    orders, legs, ledger = await queues(client)
+    small = new_name()
+    await client.create_queue(small, QueueConfig(max_length=1))
+    await client.enqueue(orders, [b"1", b"2"])
+    taken, other = await client.dequeue(orders), await client.dequeue(orders)
+    with pytest.raises(ResourceExhausted, match=r"QUEUE_FULL.*message 1 for queue"):
+        await client.transact([taken], {legs: [b"a"], small: [b"b", b"c"]})
+    with pytest.raises(NotFound, match="QUEUE_NOT_FOUND"):
+        await client.transact([taken], {legs: [b"a"], "no-such-queue": [b"b"]})
+    with pytest.raises(InvalidRequest, match=r"TXN_TOO_LARGE.*10001 messages"):
+        await client.transact([taken], {legs: [b""] * 5_001, ledger: [b""] * 5_000})
+    with pytest.raises(InvalidRequest, match=r"TXN_TOO_LARGE.*bytes"):
+        await client.transact([taken], {legs: [bytes(1 << 20)] * 3, ledger: [bytes(1 << 20)] * 3})
+    await other.release()
+    with pytest.raises(LeaseLost, match=r"1 of 1 messages are not held"):
+        await client.transact([other], {legs: [b"a"]})
+    assert (await payloads(client, legs), await payloads(client, small)) == ([], [])
+    assert await client.transact([taken], {small: [b"b"]})
+    assert await client.transact() == {}
+
+
+async def test_a_client_without_the_sdk_through_the_replica(pair: Cluster) -> None:
+    """What is sent on keeps its identity: the same call at the other member has no second effect."""
+    orders, legs = new_name(), new_name()
+    async with raw_to(pair.endpoint("a"), pair.endpoint("b")) as members:
+        for name in (orders, legs):
+            await members[0].create(name)
+        await members[0].send(orders, b"1")
+        got = await members[0].receive(orders)
+        settlement = {
+            "lease_id": got.lease_id,
+            "ranges": [{"first": got.messages[0].index, "count": 1}],
+            "outcome": "OUTCOME_ACK",
+        }
+        request = pb.TransactRequest(
+            request_id=new_id(),
+            settles=[{"queue": orders, "settlements": [settlement]}],
+            puts=[{"queue": legs, "messages": [{"payload": b"x"}]}],
+        )
+        answers = [
+            await TransactionServiceStub(member.channel).Transact(request, timeout=OUTER_S) for member in members
+        ]  # fmt: skip
+        assert [answer.duplicate for answer in answers] == [False, True]
+        assert [[each.index for put in answer.puts for each in put.results] for answer in answers] == [[1], [1]]
+        for wrong, words in ((pb.TransactRequest(request_id=new_id()), "name at least one"), (b"\xff", "")):
+            with refused("BAD_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, words):
+                data = wrong if isinstance(wrong, bytes) else wrong.SerializeToString()
+                await members[0].bytes_call("/tandemq.v1.TransactionService/Transact", data)
+        with refused("BAD_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, "request_id"):
+            short = pb.TransactRequest(request_id=b"short", puts=request.puts)
+            await TransactionServiceStub(members[1].channel).Transact(short, timeout=OUTER_S)
+
+
+async def test_u1_a_unit_has_one_domain(pair: Cluster) -> None:
+    local, main = new_name(), new_name()
+    async with raw_to(pair.endpoint("a")) as (member,):
+        await member.create(local, domain="local")
+        await member.create(main)
+        request = pb.TransactRequest(
+            request_id=new_id(),
+            puts=[
+                {"queue": local, "messages": [{"payload": b"x"}]},
+                {"queue": main, "messages": [{"payload": b"y"}]},
+            ],
+        )
+        with refused("CROSS_DOMAIN", grpc.StatusCode.FAILED_PRECONDITION, "a unit of work has one domain"):
+            await TransactionServiceStub(member.channel).Transact(request, timeout=OUTER_S)
+
+
+async def following(client: aio.Client, start: aio.JournalPosition) -> AsyncIterator[aio.JournalRow]:
+    """The journal from there on, up to the first acknowledgement."""
+    while True:  # a replica's journal is a moment behind
+        async for page in client.read_journal(start=start):
+            for row in page.rows():
+                yield row
+                if row.kind is aio.JournalKind.ACKED:
+                    return
+            start = page.next
+
+
+async def test_u17_the_journal_has_a_row_for_each_message_and_settlement(client: aio.Client) -> None:
+    orders, legs, ledger = await queues(client)
+    await client.enqueue(orders, [b"1"])
+    taken = await client.dequeue(orders)
+    start = (await client.journal_head()).next
+    done = await client.transact([taken], {legs: [b"a", b"b"], ledger: [b"c"]})
+    rows = [row async for row in following(client, start) if row.queue in (orders, legs, ledger)]
+    rows = rows[-4:]  # before them perhaps the lease
+    assert [(row.kind.name, row.queue, row.first, row.payload) for row in rows] == [
+        ("ENQUEUED", legs, 1, b"a"),
+        ("ENQUEUED", legs, 2, b"b"),
+        ("ENQUEUED", ledger, 1, b"c"),
+        ("ACKED", orders, 1, None),
+    ]
+    assert [row.id for row in rows[:3]] == [each.id for queue in (legs, ledger) for each in done[queue]]
+    end = rows[-1].log_index + 1
+    pages = client.read_journal([ledger], start=aio.JournalStart(1), until_log_index=end)
+    later = [row async for page in pages for row in page.rows()]
+    assert [row.payload for row in later] == [b"c"], "a reader of one queue has its share of the record"
+
+
+def test_the_blocking_client_has_the_same_call(pair: Cluster) -> None:
+    orders, legs = new_name(), new_name()
+    with tandemq.connect(pair.target) as client:
+        for name in (orders, legs):
+            client.create_queue(name)
+        client.enqueue(orders, [b"1"])
+        done = client.transact([client.dequeue(orders)], {legs: [b"x"]})
+        assert [receipt.index for receipt in done[legs]] == [1]
+        assert not client.dequeue(orders)
+
+
+@pytest.mark.promise
+async def test_the_master_dies_again_and_again_while_units_are_worked_off(tmp_path: Path) -> None:
+    """Example 1: each message is taken by a unit that puts one into each of two queues, over kill -9 of whoever is
+    master: at the end both have each of them once, in one order, and a copy that is made anew has the same.
+    """
+    cluster = patient(tmp_path)
+    await cluster.start()
+    async with stopped_at_end(cluster):
+        await cluster.wait_ready()
+        async with aio.connect(cluster.target, timeout=OUTER_S) as client:
+            orders, legs, ledger = await queues(client)
+            wanted = [b"%d" % number for number in range(60)]
+            await client.enqueue(orders, wanted)
+            for number in range(len(wanted)):
+                if number in (10, 30, 50):
+                    master, _ = await roles(cluster)
+                    work = asyncio.create_task(_work(client, orders, legs, ledger))
+                    await asyncio.sleep(0)
+                    cluster.kill(master)
+                    await work
+                    await cluster.restart(master)
+                else:
+                    await _work(client, orders, legs, ledger)
+            assert await payloads(client, orders) == []
+            assert sorted(await payloads(client, legs), key=int) == wanted
+            assert await payloads(client, ledger) == await payloads(client, legs)
+        await gone(cluster, "a", "b")  # both begin anew from their disks
+        for name in ("a", "b"):
+            cluster.spawn(name)
+        await cluster.wait_ready()
+        async with aio.connect(cluster.target, timeout=OUTER_S) as client:
+            half = await client.dequeue(legs, 100)
+            await half.ack()  # the other queue's messages stand in the same records
+        master, replica = await roles(cluster)
+        await gone(cluster, replica)
+        shutil.rmtree(cluster.config(replica).data_dir)
+        cluster.spawn(replica)  # it is sent everything anew
+        await cluster.wait_ready()
+        cluster.kill(master)
+        async with aio.connect(cluster.target, timeout=OUTER_S) as client:
+            assert await payloads(client, legs) == []
+            assert sorted([each.payload for each in await client.dequeue(ledger, 100)], key=int) == wanted
+
+
+async def _work(client: aio.Client, orders: str, legs: str, ledger: str) -> None:
+    while True:
+        taken = await client.dequeue(orders, wait=OUTER_S)
+        try:
+            payload = taken[0].payload
+            await client.transact([taken], {legs: [payload], ledger: [payload]})
+        except LeaseLost:
+            continue  # a takeover gave it to somebody else first: here, to the next turn
+        return
