@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
@@ -223,6 +224,34 @@ async def test_a_journal_that_cannot_be_written_takes_no_answer_away(tmp_path: P
     assert (await run.ask(event())).verdict is Verdict.ASSUME_MASTERSHIP
     journal.close()
     assert journal.lost_count == 1
+
+
+@pytest.mark.parametrize("verdict", [*Verdict, None])
+async def test_every_answer_is_counted_and_logged_whoever_gave_it(
+    verdict: Verdict | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Called for, or made on the spot; how long the last one took is what an operator sees."""
+    caplog.set_level(logging.INFO)
+    run, _ = runner(verdict, attempts=1)
+    name = verdict.name if verdict is not None else "NO_ANSWER"
+    await run.ask(event())
+    assert run.calls == {name: 1}
+    run.record(event(), Answer("e1", 1, verdict, "by hand", by="operator", duration_ms=37))
+    assert (run.calls, run.last_ms) == ({name: 2}, 37)
+    last = caplog.records[-1]
+    assert last.levelno == (logging.WARNING if verdict is None else logging.INFO)
+    assert f": {name} after 37 ms: by hand" in last.getMessage()
+
+
+@pytest.mark.parametrize(("why", "text"), [("", "event e1: served"), ("so", "event e1: served: so")])
+async def test_what_became_of_an_answer_is_logged_with_its_reason(
+    why: str, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    run, asked = runner(Verdict.WAIT)
+    run.record_outcome(Outcome("e1", "served", why))
+    assert caplog.records[-1].getMessage() == text
+    assert asked.told == []
 
 
 async def test_reports_reach_the_classifier_and_cannot_hurt(caplog: pytest.LogCaptureFixture) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from failover.classifier import CONNECTED_KINDS, EventKind
+from failover.gate import MASTERS
 from failover.marks import DataMark, Role
 from failover.rehearsal import REHEARSED, sample
 
@@ -30,3 +31,13 @@ def test_the_situation_and_the_domains_are_those_that_were_asked_for() -> None:
         ("one", Role.MASTER, DataMark.SOLE),
         ("two", Role.MASTER, DataMark.SOLE),
     ]
+
+
+@pytest.mark.parametrize("role", Role)
+def test_what_is_said_of_the_peer_fits_the_role(role: Role) -> None:
+    """A master knows its replica a little behind; everybody else knows a master, and all that it has."""
+    (facts,) = sample(EventKind.PEER_LOST, role).domains
+    said = (facts.peer_role, facts.peer_index, facts.last_index, facts.durable_index, facts.commit_index)
+    behind, ahead = 120_030, 120_034
+    assert said == (("REPLICA", behind) if role in MASTERS else ("MASTER", ahead)) + (ahead, ahead, behind)
+    assert (facts.epoch, facts.peer_epoch, facts.peer_data, facts.in_sync_set) == (7, 7, "IN_SYNC", ("a", "b"))

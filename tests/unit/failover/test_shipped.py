@@ -74,3 +74,21 @@ def test_the_authority_that_is_named_is_made() -> None:
     assert (etcd.endpoints, etcd.prefix, etcd.pair, etcd.member) == (("127.0.0.1:2379",), "/x/", "orders", "a")
     assert isinstance(witness, WitnessAuthority)
     assert isinstance(authorities.make(msgspec.structs.replace(CONFIG, witness="")), LocalAuthority)
+
+
+@pytest.mark.parametrize(
+    ("config", "given", "name"),
+    [
+        (CONFIG, "", "witness"),
+        (WITH_ETCD, "", "etcd"),
+        (msgspec.structs.replace(CONFIG, witness=""), "", "suspend"),
+        (CONFIG, "command", "command"),
+        (msgspec.structs.replace(CONFIG, witness=""), "command", "command"),
+    ],
+)
+def test_the_name_in_force_is_the_one_given_else_the_authoritys_else_suspend(
+    config: ManagerConfig, given: str, name: str
+) -> None:
+    config = msgspec.structs.replace(config, failover=msgspec.structs.replace(FULL, classifier=given))
+    assert shipped.name_of(config) == name
+    assert shipped.make(config).name == name

@@ -180,3 +180,18 @@ def test_no_more_consumers_than_the_queue_may_have() -> None:
     first.waiter.cancelled = True
     second.leave()
     assert not Taker(pair, "5").waiter.answers
+
+
+@pytest.mark.parametrize("single_active", [True, False])
+def test_of_a_queue_that_nobody_reads_any_more_nothing_is_kept(single_active: bool) -> None:
+    """Queues and readers come and go for years: what is kept of each would only grow."""
+    pair = Pair()
+    pair.start()
+    create(pair, single_active=single_active)
+    first, second = Taker(pair, "1"), Taker(pair, "2", via="b")
+    sent(pair, 1)
+    consumers = first.member.core.consumers
+    first.leave()
+    assert list(consumers.turns.values()) != []
+    second.leave()
+    assert (consumers.turns, consumers.sole.active, consumers.count) == ({}, {}, 0)
