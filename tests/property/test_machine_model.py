@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from copy import deepcopy
 from datetime import timedelta
 from itertools import takewhile
 from typing import Any
@@ -11,10 +12,22 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from replica.machine import Bodies, DuplicateRun, Machine, MoveCall, Repeated, SaveLimits, columns_of
+from replica.machine import (
+    Bodies,
+    DuplicateRun,
+    Machine,
+    MoveCall,
+    QueuePut,
+    QueueSettling,
+    Repeated,
+    SaveLimits,
+    UnitCall,
+    columns_of,
+)
 from replica.machine.plan.move import dying_of, plan_move
 from replica.machine.plan.save import plan_save
 from replica.machine.plan.time import next_due_ms, plan_expire, plan_volatile_lost
+from replica.machine.plan.unit import plan_unit
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -28,6 +41,7 @@ DELIVERIES = {"q": 3, "r": 0}  # r is where the dead letters of q go
 CLIENTS = (b"one", b"two")
 REASONS = {"large": common_pb2.REASON_MESSAGE_TOO_LARGE, "full": common_pb2.REASON_QUEUE_FULL}
 GROUPS = ("", "red", "blue")
+DEFAULTS: dict[str, Any] = {"priorities": 4, "persistence": 0, "ttls_ms": 0, "delays_ms": 0, "group_ids": ""}
 names = st.sampled_from(("q", "q", "q", "r"))
 
 
@@ -83,6 +97,15 @@ OPERATIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
         },
     ),
     "settle": (4, {"name": names, "data": st.data(), "outcomes": st.lists(st.integers(1, 4), min_size=1, max_size=3)}),
+    "unit": (
+        3,
+        {
+            "data": st.data(),
+            "settles": st.lists(names, max_size=2, unique=True),
+            "outcome": st.integers(1, 3),
+            "puts": st.lists(st.tuples(names, batches()), max_size=2, unique_by=lambda put: put[0]),
+        },
+    ),
     "time_passes": (3, {"passed_ms": st.sampled_from([10, 60, 600])}),
     "expire": (3, {}),
     "commit_all": (1, {}),
@@ -98,6 +121,17 @@ OPERATIONS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
     "change_persistence": (1, {"name": names, "mode": st.integers(1, 3)}),
     "save": (2, {"name": names, "records": st.integers(1, 3), "pieces": st.integers(1, 6)}),
 }
+
+
+def whole_of(parts: Sequence[Any]) -> queue_service_pb2.EnqueueBatch:
+    """The messages of some batches as one."""
+    rows = [(batch, ordinal) for batch in parts for ordinal in range(len(batch["sizes"]))]
+    columns = {name: [entry(batch[name], at, default) for batch, at in rows] for name, default in DEFAULTS.items()}
+    return batch_of([batch["sizes"][at] for batch, at in rows], **columns)
+
+
+def puts_some(header: record_pb2.RecordHeader) -> bool:
+    return header.HasField("enqueue") or bool(header.txn.enqueues)
 
 
 def places_of(driver: Driver, name: str) -> list[int]:
@@ -181,23 +215,7 @@ class Comparison(RuleBasedStateMachine):
         assert indexes_of(op.dropped) == model.drop_for(len(entered), sum(entered))
         assert op.first_index == (model.next_index if len(refused) < len(sizes) else 0)
         assert op.downgraded == (model.mode == 2 and 2 in persistence)
-        for ordinal, size in enumerate(sizes):
-            if ordinal in refused:
-                continue
-            ttl_ms, mark = entry(batch["ttls_ms"], ordinal, 0), entry(persistence, ordinal, 0)
-            delay_ms = entry(batch["delays_ms"], ordinal, 0)
-            model.messages[model.next_index] = Message(
-                entry(batch["priorities"], ordinal, 4),
-                size,
-                self.driver.now_ms + ttl_ms if ttl_ms else 0,
-                model.mode == 2 or (model.mode == 3 and mark != 2),
-                self.driver.log_index,
-                ordinal,
-                delayed_until_ms=self.driver.now_ms + delay_ms if delay_ms else 0,
-                marked=mark == 2,
-                group=entry(batch["group_ids"], ordinal, ""),
-            )
-            model.next_index += 1
+        self.enter(model, batch, refused)
         if not unary:
             model.last_sequence[client] = first_sequence + len(sizes) - 1
         refusals = tuple((ordinal, REASONS[why]) for ordinal, why in refused.items())
@@ -208,6 +226,65 @@ class Comparison(RuleBasedStateMachine):
         self.sent.append((name, made, first_sequence, identity, run._replace(epoch=self.driver.epoch)))
         if at_once:
             self.commit()
+
+    def enter(self, model: Queue, batch: Any, refused: Collection[int], first_ordinal: int = 0) -> None:
+        """The messages of the last record for one queue, but for those that were refused."""
+        for ordinal, size in enumerate(batch["sizes"]):
+            if ordinal in refused:
+                continue
+            ttl_ms, mark = entry(batch["ttls_ms"], ordinal, 0), entry(batch["persistence"], ordinal, 0)
+            delay_ms = entry(batch["delays_ms"], ordinal, 0)
+            model.messages[model.next_index] = Message(
+                entry(batch["priorities"], ordinal, 4),
+                size,
+                self.driver.now_ms + ttl_ms if ttl_ms else 0,
+                model.mode == 2 or (model.mode == 3 and mark != 2),
+                self.driver.log_index,
+                first_ordinal + ordinal,
+                delayed_until_ms=self.driver.now_ms + delay_ms if delay_ms else 0,
+                marked=mark == 2,
+                group=entry(batch["group_ids"], ordinal, ""),
+            )
+            model.next_index += 1
+
+    def unit(self, data: Any, settles: list[str], outcome: int, puts: list[tuple[str, Any]]) -> None:
+        """What is held goes and what is sent comes, by one record; or all of it is refused (U2, U7)."""
+        driver, queues = self.driver, deepcopy(self.queues)
+        settlings: list[QueueSettling] = []
+        for name in [name for name in settles if queues[name].leases]:
+            lease_id = data.draw(st.sampled_from(sorted(queues[name].leases)))
+            held = [index for index, message in queues[name].messages.items() if message.lease_id == lease_id]
+            some = sorted(data.draw(st.lists(st.sampled_from(held), min_size=1, unique=True)))
+            assert not queues[name].settle(outcome, lease_id, some, (0, 0))
+            settlement = queue_service_pb2.Settlement(lease_id=lease_id, outcome=outcome)  # type: ignore[arg-type]  # number
+            settlement.ranges.extend(common_pb2.IndexRange(first=index, count=1) for index in some)
+            settlings.append(QueueSettling(name, [settlement]))
+        if not settlings and not puts:
+            return
+        whole = columns_of(whole_of([batch for _, batch in puts]))
+        starts = [sum(len(batch["sizes"]) for _, batch in puts[:place]) for place in range(len(puts))]
+        parts = [
+            QueuePut(name, whole.part(start, len(batch["sizes"])))
+            for (name, batch), start in zip(puts, starts, strict=True)
+        ]
+        self.requests += 1
+        call = UnitCall(settlings, parts, "a", self.requests.to_bytes(16, "big"), 1)
+        refusals = [why for name, batch in puts for why in queues[name].refusals(batch["sizes"])]
+        if refusals:
+            refused = driver.refusal(lambda: driver.plan(lambda: plan_unit(driver.master.state, driver.now_ms, call)))
+            assert refused.reason == REASONS[refusals[0][1]]
+            return
+        header = driver.plan(lambda: plan_unit(driver.master.state, driver.now_ms, call))
+        driver.order(header)
+        self.queues = queues
+        for (name, batch), start, op in zip(puts, starts, header.txn.enqueues, strict=True):
+            dropped = queues[name].drop_for(len(batch["sizes"]), sum(batch["sizes"]))
+            assert indexes_of(op.dropped) == dropped
+            assert op.first_index == queues[name].next_index
+            self.enter(queues[name], batch, (), start)
+        self.marks[driver.log_index] = whole.persistence
+        if not all(op.volatiles and min(op.volatiles) for op in header.txn.enqueues):
+            self.stored.add(driver.log_index)
 
     def repeat(self, data: Any) -> None:
         if not self.sent:
@@ -447,11 +524,20 @@ class Comparison(RuleBasedStateMachine):
             assert queue_id is not None
             ready = any(model.visible(index) for index in model.ready())
             assert self.driver.master.has_ready(queue_id) == ready
-            live = {log for queue, log in self.driver.master.live_log_indexes() if queue == queue_id}
-            assert live == model.live()
+            live = model.live()
+            assert all(self.driver.master.live(log, queue_id) for log in live)
             for above in (0, *live):
                 following = min((log for log in live if log > above), default=None)
                 assert self.driver.master.next_record(queue_id, above) == following
+
+    @invariant()
+    def each_record_is_alive_in_one_place(self) -> None:
+        """A transfer sends it once, among those of a queue that has messages of it."""
+        given = list(self.driver.master.live_log_indexes())
+        live = {log for model in self.queues.values() for log in model.live()}
+        assert sorted(log for _, log in given) == sorted(live)
+        of_queue = {self.driver.master.queue_id(name): model.live() for name, model in self.queues.items()}
+        assert all(log in of_queue[queue_id] for queue_id, log in given)
 
     @invariant()
     def each_message_is_in_one_place(self) -> None:
@@ -461,7 +547,7 @@ class Comparison(RuleBasedStateMachine):
     @invariant()
     def records_are_freed_when_their_last_message_is_gone(self) -> None:
         live = set().union(*(model.live() for model in self.queues.values()))
-        enqueues = {at for at, (_, header) in enumerate(self.driver.headers, 1) if header.HasField("enqueue")}
+        enqueues = {at for at, (_, header) in enumerate(self.driver.headers, 1) if puts_some(header)}
         assert len(self.driver.freed) == len(set(self.driver.freed))
         assert set(self.driver.freed) == enqueues - live
 

@@ -135,7 +135,7 @@ def _txn(state: State, log_index: int, epoch: int, header: record_pb2.RecordHead
         state.shared[log_index] = holders
     freed = [each for applied in done for each in applied.freed]
     freed += [each for applied in entered for each in applied.freed if each != log_index]
-    if not holders:
+    if op.enqueues and not holders:
         freed.append(log_index)
     touched = dict.fromkeys(queue_id for applied in (*done, *entered) for queue_id in applied.queue_ids)
     return Applied(tuple(touched), freed)
