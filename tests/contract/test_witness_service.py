@@ -15,6 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
 
+from failover import witness as witness_module
 from failover.authority import CasDone, CasRefused, WitnessAuthority
 from failover.register import Register, claim
 from failover.wire import to_message
@@ -23,7 +24,7 @@ from failover.witness_store import DirectoryInUseError, QuotaExceededError, Stor
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
 from tests.support.authorities import A, B, formed
-from tests.support.until import OUTER_S
+from tests.support.until import OUTER_S, until
 
 
 @pytest.fixture
@@ -231,3 +232,25 @@ async def test_at_its_end_a_witness_ends_the_watches_itself(witness: WitnessServ
         assert await call.read() is grpc.aio.EOF
         assert await call.code() is grpc.StatusCode.OK
         await ending
+
+
+async def test_watches_are_bounded_and_one_that_ends_makes_room(
+    channel: grpc.aio.Channel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(witness_module, "WATCH_COUNT_MAX", 2)
+    watch = pb_grpc.WitnessServiceStub(channel).WatchRegister
+    open_ones = [watch(pb.WatchRegisterRequest(pair="pair", domain=domain)) for domain in ("main", "other")]
+    for each in open_ones:
+        assert (await each.read()).register == to_message(Register())
+    refused = (grpc.StatusCode.RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED")
+    assert await reason_of(watch(pb.WatchRegisterRequest(pair="pair", domain="main")).read()) == refused
+    open_ones[0].cancel()
+
+    async def opens() -> bool:
+        again = watch(pb.WatchRegisterRequest(pair="pair", domain="third"))
+        try:
+            return (await again.read()).register == to_message(Register())
+        except grpc.aio.AioRpcError:
+            return False
+
+    await until(opens, "the place of the one that ended is free")

@@ -104,6 +104,27 @@ def test_store_refuses_a_flipped_bit_and_a_format_that_it_does_not_know(tmp_path
         WitnessStore(tmp_path / "newer")
 
 
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        (pb.Register(version=3, epoch=3, holder=A, state=99), "state 99 is not known"),
+        (
+            pb.Register(version=3, epoch=3, holder=A, state=pb.REGISTER_STATE_COMMITTED, in_sync_set=[A, A]),
+            "names a member twice",
+        ),
+    ],
+)
+def test_a_store_that_holds_what_is_no_register_is_refused_whole(
+    tmp_path: Path, written: pb.Register, why: str
+) -> None:
+    """Its checksum is right: somebody else wrote it. A witness that left it out would let both members begin anew."""
+    with closing(WitnessStore(tmp_path)) as store, store._env.begin(write=True) as txn:
+        value = witness_store._sealed(written.SerializeToString())
+        txn.put(b"pair\0main", value, db=store._registers_db)
+    with pytest.raises(StoreDamagedError, match=why):
+        WitnessStore(tmp_path)
+
+
 async def test_a_broken_disk_ends_the_witness_and_answers_nothing_more(tmp_path: Path) -> None:
     port: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     server = WitnessServer("127.0.0.1:0", tmp_path)
