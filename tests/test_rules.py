@@ -50,7 +50,7 @@ from chaos.sim.bugs.epochs import (
 )
 from chaos.sim.bugs.pipeline import nothing_is_hidden, numbers_are_forgotten, readers_hold_nothing
 from chaos.sim.bugs.planting import Patch, Removal
-from chaos.sim.bugs.queues import no_dedup
+from chaos.sim.bugs.queues import leased_ahead_at_once, no_dedup
 from chaos.sim.bugs.shells import answered_before_commit
 from chaos.sim.bugs.weights import (
     weights_are_forgotten_at_takeover,
@@ -319,6 +319,13 @@ RULES = (
     ),
     Rule(
         "r122_ruling1_ack_waits_for_the_peers_fsync", "protocol/peer_has_not_written", ack_without_the_peer, "copies=2"
+    ),
+    Rule(
+        "ruling13_what_is_leased_ahead_waits_for_its_commit",
+        "protocol/leased_ahead",
+        leased_ahead_at_once,
+        "the consumer was given op1",
+        heed=True,
     ),
     Rule("ruling1_ack_waits_for_the_own_fsync", "protocol/master_has_not_written", ack_without_own_fsync, "copies=2"),
     Rule("reliability4_p11_restart_takes_a_new_epoch", "stories/number_used_twice", resume_the_epoch, "second record"),

@@ -114,6 +114,12 @@ class Machine:
         queue = self.state.queues.get(queue_id)
         return queue is not None and queue.groups is not None
 
+    def left_of_lease(self, lease_id: int) -> list[common_pb2.IndexRange]:
+        """What a lease still holds; empty: it has ended."""
+        lease = self.state.leases.get(lease_id)
+        runs = lease.ranges if lease is not None else ()
+        return [common_pb2.IndexRange(first=low, count=high - low) for low, high in runs]
+
     def is_leased_by_others(self, queue_id: int, client_id: bytes) -> bool:
         """Somebody else holds a lease. Walks over the queue's leases."""
         return any(lease.client_id != client_id for lease in self.state.numbered(queue_id).leases.values())

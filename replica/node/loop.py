@@ -417,14 +417,14 @@ def _is_quiet(domain: Domain) -> bool:
 
 
 def _is_alone(group: GroupCommit) -> bool:
-    """Whether nobody is held up where the loop stands still for it: one short record, and none beside it that is not
+    """Whether nobody is held up where the loop stands still for it: one short step, and no record beside it that is not
     committed. Where many send at a time, the next commit gathers while this one is written.
     """
-    domain = group.of_one_record()
+    domain = group.of_one_step()
     return (
         domain is not None
         and group.bytes <= ALONE_BYTES
-        and domain.shared.log.last_index - domain.shared.progress.commit_index <= 1
+        and domain.shared.log.last_index - domain.shared.progress.commit_index <= len(group.batch.appends)
     )
 
 

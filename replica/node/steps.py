@@ -44,7 +44,7 @@ class Durable(NamedTuple):
 class GroupCommit:
     """What one transaction writes, for all domains."""
 
-    __slots__ = ("_last", "_tokens", "batch", "bytes", "empty", "salvage")
+    __slots__ = ("_last", "_leased", "_tokens", "batch", "bytes", "empty", "salvage")
 
     def __init__(self) -> None:
         self.batch = WriteBatch()
@@ -55,6 +55,8 @@ class GroupCommit:
         """Nobody needs it on disk; a batch that was filled by hand counts only once somebody waits for it."""
         self._last: dict[Domain, tuple[int, int]] = {}
         self._tokens: dict[Domain, list[WriteToken]] = {}
+        self._leased = 0
+        """Of the records: leases that were ordered together with the messages before them."""
 
     def add(self, domain: Domain, effect: Persist) -> int:
         """Join an effect; returns the bytes of its records. A wipe or a cut takes back what joined before it."""
@@ -79,6 +81,7 @@ class GroupCommit:
                 batch.appends.append(Append(number, entry.log_index, entry.stored))
                 size += len(entry.record)
             self.bytes += size
+            self._leased += effect.leased
             self._last[domain] = (shared.progress.generation, effect.appends[-1].log_index)
         for log_index, body in effect.bodies:
             batch.bodies.append(Append(number, log_index, body))  # counted when it came
@@ -87,10 +90,20 @@ class GroupCommit:
             self._tokens.setdefault(domain, []).append(effect.token)
         return size
 
-    def of_one_record(self) -> Domain | None:
-        """The core of the one record that this appends, where it does nothing else but set values; else None."""
+    def of_one_step(self) -> Domain | None:
+        """The core whose record, perhaps with the lease ordered with it, is all that this appends, where it does
+        nothing else but set values; else None.
+        """
         batch = self.batch
-        if len(batch.appends) != 1 or batch.inserts or batch.bodies or batch.cut or batch.wipe or self.salvage:
+        if (
+            len(batch.appends) - self._leased != 1
+            or len(self._last) != 1
+            or batch.inserts
+            or batch.bodies
+            or batch.cut
+            or batch.wipe
+            or self.salvage
+        ):
             return None
         (domain,) = self._last
         return domain

@@ -154,6 +154,20 @@ class Story(Writing, Batching, Weighing):
             done is not None and done.copies == int(count), f"{name} is answered {done}, not with copies {count}"
         )
 
+    @command("expect the consumer was given OP")
+    def expect_given(self, name: str) -> list[str]:
+        """It was handed out, and is not settled yet."""
+        return self.expect(self._was_given(name), f"the consumer was not given {name}")
+
+    @command("expect the consumer was not given OP")
+    def expect_not_given(self, name: str) -> list[str]:
+        """Its consumer has not seen it, though it has credit."""
+        return self.expect(not self._was_given(name), f"the consumer was given {name}")
+
+    def _was_given(self, name: str) -> bool:
+        self.op(name)
+        return any(payload.decode().split("/")[0] == name for _, _, payload in self.reader.delivered)
+
     @command("expect MEMBER serves")
     def expect_serves(self, name: str) -> list[str]:
         """It is master, and its gate is open."""

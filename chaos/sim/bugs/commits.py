@@ -147,7 +147,7 @@ def answer_by_own_fsync(patch: Patch) -> None:
 
 
 @bug(
-    "deliver-past-commit", "pair-protocol 5.19", "What is ordered is delivered before it is committed.", "tail", first=1
+    "deliver-past-commit", "pair-protocol 5.19", "What is ordered is delivered before it is committed.", "tail", first=8
 )
 def deliver_past_commit(patch: Patch) -> None:
     module: Any = import_module("replica.machine.apply.apply")

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import replica.machine.plan.enqueue
 from chaos.sim.bugs.planting import Patch, bug
+from replica.core.delivery.ahead import Ahead
 from replica.core.delivery.consumers import Consumers
 from replica.core.ordering.holding import Holding
 from replica.core.ordering.orders import Orders
 from replica.machine import Machine
 from replica.machine.state.dedup import Producers
-from tandemq.peer.v1.record_pb2 import SettleOp
+from tandemq.peer.v1.record_pb2 import EnqueueOp, SettleOp
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable
 
     from replica.core.state.calls import Consumer, Waiter
@@ -57,7 +59,7 @@ def dedup_forgets_early(patch: Patch) -> None:
     "semantics 3.7, ruling 13",
     "A settle is answered before it is committed.",
     "tail",
-    first=16,
+    first=33,
 )
 def settled_before_commit(patch: Patch) -> None:
     original = Orders._settle
@@ -70,6 +72,27 @@ def settled_before_commit(patch: Patch) -> None:
             del self.when_committed
 
     patch.setattr(Orders, "_settle", settle)
+
+
+@bug(
+    "leased-ahead-at-once",
+    "ruling 13",
+    "What is leased with its own record is delivered before that is committed.",
+    "tail",
+    first=1,
+)
+def leased_ahead_at_once(patch: Patch) -> None:
+    original = Ahead.lease
+
+    def lease(self: Ahead, turn: deque[Consumer], op: EnqueueOp, log_index: int) -> None:
+        orders = self.orders
+        orders.when_committed = _at_once  # type: ignore[method-assign]
+        try:
+            original(self, turn, op, log_index)
+        finally:
+            del orders.when_committed
+
+    patch.setattr(Ahead, "lease", lease)
 
 
 @bug("index-restarts", "semantics 3.12", "A queue that was purged numbers from 1 again.", "swarm", first=13)

@@ -3,6 +3,7 @@ credit is not.
 
 Consumers of a queue are served in turn. A leased delivery leaves at once, before its record is durable (rulings.md 13);
 one that removes the message at delivery, and one that answers a Dequeue call, waits until its record is committed.
+What is leased in the step that orders it waits until the message is committed (`ahead`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from replica.core.delivery.ahead import Ahead
 from replica.core.delivery.damage import Damage
 from replica.core.delivery.rounds import Rounds, deleted
 from replica.core.selection.selecting import Exact
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from replica.core.state.calls import Consumer
     from replica.core.state.shared import Shared
     from replica.machine import Machine, Narrower, RequestAnswer
-    from tandemq.peer.v1.record_pb2 import RecordHeader
+    from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
 
 DELIVERY_MESSAGES_MAX = 2_000
 """Messages under one lease: bounds the work of one turn."""
@@ -94,6 +96,7 @@ class Consumers:
         self.count = self._arrivals = 0
         self.sole = Sole()
         self.damage = Damage(shared, is_whole)
+        self.ahead = Ahead(shared, orders, self._planned, self.pump)
         self._rounds = Rounds()
 
     def attach(self, consumer: Consumer) -> None:
@@ -241,8 +244,15 @@ class Consumers:
         if not self.turns or not self.mastership.commit.can_commit:
             return
         for queue_id in queue_ids:
-            if queue_id in self.turns:
+            # What a consumer was leased ahead is delivered first: leases reach it in their order (`resume`).
+            if queue_id in self.turns and queue_id not in self.ahead.under_way:
                 self._pump_queue(queue_id)
+
+    def lease_ahead(self, op: EnqueueOp, log_index: int) -> None:
+        """These messages are ordered by that record, the last one, and not committed; see `ahead`."""
+        turn = self.turns.get(op.queue_id)
+        if turn and self.mastership.commit.can_commit:
+            self.ahead.lease(turn, op, log_index)
 
     def pump_all(self) -> None:
         """After a pause of any kind."""
@@ -373,6 +383,7 @@ class Consumers:
         turns, self.turns = self.turns, {}
         self.exact.clear()
         self.damage.forget()
+        self.ahead.under_way.clear()
         self.sole.active.clear()
         self.count = 0
         for turn in turns.values():

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from replica.core.state.outcomes import Answer
     from replica.core.state.shared import Shared
     from replica.machine import Machine
-    from tandemq.peer.v1.record_pb2 import RecordHeader
+    from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
 
 
 class Deliveries(Protocol):
@@ -19,6 +19,9 @@ class Deliveries(Protocol):
 
     def pump(self, queue_ids: Iterable[int], /) -> None:
         """These queues may have something for consumers."""
+
+    def lease_ahead(self, op: EnqueueOp, log_index: int, /) -> None:
+        """These messages are ordered by that record, the last one: who waits for them may be leased them behind it."""
 
     def on_queue(self, queue_id: int, /) -> None:
         """Its attributes or its state have changed."""

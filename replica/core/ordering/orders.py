@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from replica.core.state.outcomes import Answer
     from replica.core.state.shared import Shared
     from replica.machine import DuplicateRun, Machine
-    from tandemq.peer.v1.record_pb2 import RecordHeader
+    from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
 
 ENQUEUE_STORE_SHARE = 0.8
 """Share of the store above which enqueues are refused: settling needs pages too (reliability.md 6, rule 2)."""
@@ -125,19 +125,21 @@ class Orders:
         held: HeldRef | None = None,
         keep_bodies: bool = False,
         bodies: Sequence[tuple[int, bytes]] = (),
+        leased: bool = False,
     ) -> int:
         """Append a record, apply it, have it written and sent; returns its log index.
 
         `body_crc`: its CRC32C, where it is known.
         `keep_bodies`: volatile bodies that it frees are still wanted, by a delivery that waits for the commit.
         `bodies`: of earlier records, written with this one.
+        `leased`: it is a lease of what the record before it has ordered in this step.
         """
         shared = self.shared
         epoch = shared.state.epoch
         entry = shared.log.build(header, body, epoch, volatile_body=volatile_body, held=held, body_crc=body_crc)
         if volatile_body:
             shared.volatile.keep(entry.log_index, body)
-        shared.outbox.add(Persist(appends=(entry,), bodies=bodies))
+        shared.outbox.add(Persist(appends=(entry,), bodies=bodies, leased=int(leased)))
         queue_ids, freed, _ = self.machine.apply(entry.log_index, entry.epoch, header)
         self.touched = queue_ids
         if self.room.lines:
@@ -290,8 +292,11 @@ class Orders:
         log_index = self.order(
             plan.header, pending.batch, body_crc=pending.batch_crc, volatile_body=all_volatile, held=held
         )
-        if pending.waiter is None:
-            return
+        if pending.waiter is not None:
+            self._answer_enqueued(pending, op, log_index, wanted)
+        self.parts.consumers.lease_ahead(op, log_index)
+
+    def _answer_enqueued(self, pending: PendingEnqueue, op: EnqueueOp, log_index: int, wanted: int) -> None:
         epoch = self.shared.state.epoch  # of the record; the next epoch may be the one that commits it
         handles = self.machine.handle_prefix(op.queue_id)
 

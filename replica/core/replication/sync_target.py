@@ -233,7 +233,9 @@ class SyncTarget:
             accepted.append(entry)
         if accepted:
             bodies, self._bodies = self._bodies, []
-            shared.outbox.add(Persist(appends=accepted, bodies=bodies))
+            # Messages and the lease that was ordered with them (`delivery/ahead`); of a longer frame nobody asks.
+            leased = int(len(accepted) == 2 and shared.progress.pending[-1].header.HasField("lease"))
+            shared.outbox.add(Persist(appends=accepted, bodies=bodies, leased=leased))
             self.received += len(accepted)
             self.fetching = 0
         self.on_commit(op.commit_index)

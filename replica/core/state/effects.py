@@ -32,6 +32,8 @@ class Persist(NamedTuple):
     meta: Mapping[str, bytes | None] = MappingProxyType({})
     token: WriteToken | None = None
     """Handed back by `on_persisted` when it is durable."""
+    leased: int = 0
+    """Of the records: leases that were ordered together with the messages before them."""
 
 
 class Send(NamedTuple):

@@ -104,7 +104,21 @@ def _choose(parts: Iterator[Part], time_ms: int, messages_max: int, bytes_max: i
 
 def deliverable(queue: QueueState) -> Iterator[Part]:
     """Ready and visible messages in the order of delivery."""
-    below = queue.visible_index + 1
+    return _ready(queue, queue.visible_index + 1)
+
+
+class Coming:
+    """A Narrower that finds what is ready in the order of delivery, committed or not: a lease of it may be ordered, and
+    nothing of it delivered before its own record is committed.
+    """
+
+    def narrow(self, queue: QueueState, applied_index: int) -> Iterator[Part]:
+        """Everything that is ready."""
+        del applied_index
+        return _ready(queue, queue.next_index)
+
+
+def _ready(queue: QueueState, below: int) -> Iterator[Part]:
     for level in reversed(queue.ready):
         if level.size:
             for start, end in level.runs(0, below):

@@ -1,5 +1,5 @@
 """When the loop's own thread waits for the disk: not longer than a moment, not again at a slow one, never before what
-is ready to run, and for one short record alone.
+is ready to run, and for one short step alone.
 """
 
 from __future__ import annotations
@@ -168,15 +168,20 @@ def entry(log_index: int, size: int = 100) -> Entry:
         ([Persist([entry(1, ALONE_BYTES)])], 1, "alone"),
         ([Persist([entry(1, ALONE_BYTES + 1)])], 1, "beside"),
         ([Persist([entry(1)])], 2, "beside"),
-        ([Persist([entry(1), entry(2)])], 1, "beside"),
-        ([Persist([entry(1)]), Persist([entry(2)])], 1, "beside"),
+        ([Persist([entry(1), entry(2)])], 2, "beside"),
+        ([Persist([entry(1)]), Persist([entry(2)])], 2, "beside"),
+        ([Persist([entry(1), entry(2)], leased=1)], 2, "alone"),
+        ([Persist([entry(1)]), Persist([entry(2)], leased=1)], 2, "alone"),
+        ([Persist([entry(1)]), Persist([entry(2, ALONE_BYTES)], leased=1)], 2, "beside"),
+        ([Persist([entry(1), entry(2)], leased=1)], 3, "beside"),
+        ([Persist([entry(1), entry(2), entry(3)], leased=1)], 3, "beside"),
         ([Persist([entry(1)], bodies=[(1, b"body")])], 1, "beside"),
         ([Persist([entry(1)], cut=0)], 1, "beside"),
         ([Persist([entry(1)], wipe=True)], 1, "beside"),
         ([Persist(meta={"k": b"v"})], 0, "beside"),
     ],
 )
-async def test_one_short_record_is_waited_for_and_nothing_else(
+async def test_one_short_step_is_waited_for_and_nothing_else(
     effects: list[Persist], uncommitted: int, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node, noting = _node(effects, uncommitted, monkeypatch)
