@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Unpack
 
+from replica.core.delivery.ahead import Ahead
 from replica.node import writer
 from replica.node.writer import Args, WriterThread
 from tandemq.client import settling
@@ -32,8 +33,16 @@ def _no_short_commits() -> None:
     WriterThread.run_alone = WriterThread.run  # type: ignore[method-assign]  # of this process alone
 
 
+def _nothing_ahead() -> None:
+    Ahead.lease = _not_leased  # type: ignore[method-assign]  # of this process alone
+
+
+def _not_leased(_self: Ahead, _turn: object, _op: object, _log_index: int) -> None:
+    """As if it were never plain."""
+
+
 SWITCHES: Mapping[str, Callable[[], None]] = MappingProxyType(
-    {"small-batches": _no_small_batches, "short-commits": _no_short_commits}
+    {"small-batches": _no_small_batches, "short-commits": _no_short_commits, "leased-ahead": _nothing_ahead}
 )
 """What a process does before anything else, to be without it; see `bench.levers.switched`."""
 
