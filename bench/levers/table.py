@@ -42,7 +42,7 @@ def _not_leased(_self: Ahead, _turn: object, _op: object, _log_index: int) -> No
 
 
 SWITCHES: Mapping[str, Callable[[], None]] = MappingProxyType(
-    {"small-batches": _no_small_batches, "short-commits": _no_short_commits, "leased-ahead": _nothing_ahead}
+    {"small-batches": _no_small_batches, "short-commits": _no_short_commits}
 )
 """What a process does before anything else, to be without it; see `bench.levers.switched`."""
 
@@ -63,10 +63,11 @@ def _hand_over() -> None:
 
 
 ADDED: Mapping[str, Callable[[], None]] = MappingProxyType(
-    {"patient-commits": _patient_commits, "hand-over": _hand_over}
+    {"patient-commits": _patient_commits, "hand-over": _hand_over, "leased-ahead": _nothing_ahead}
 )
 """For the guard of system calls (`bench.guard.calls`). A busy disk does not change the way that a short commit takes;
-and, planted, one more hand-over to a thread for each of them.
+and, planted, one more hand-over to a thread for each of them. Without `leased-ahead` nothing is leased behind its own
+record (docs/decisions/0057): no load of the table has a consumer.
 """
 
 
