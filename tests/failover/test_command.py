@@ -171,12 +171,19 @@ async def test_a_child_that_floods_after_the_end_is_not_waited_for(tmp_path: Pat
 
 async def test_a_cancelled_call_kills_the_group(tmp_path: Path) -> None:
     text = f"trap '' TERM\nsleep 600 &\necho $! > {tmp_path}/child\nwait\n"
-    call = asyncio.ensure_future(ask(script(tmp_path, text)))
+    call = asyncio.ensure_future(ask(script(tmp_path, text), limit_ms=600_000))  # it does not end by its limit
     await until(lambda: _written(tmp_path / "child"), "the child has started")
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
     await _gone(tmp_path / "child")
+
+
+def test_what_it_does_not_want_to_read_is_over_at_once() -> None:
+    """Else its pipe is writable for ever, and whoever waits for its end spins."""
+    process = Process(["sh", "-c", "exec 0<&-; sleep 0.1"], b"x" * (1 << 20), 600)
+    assert process.run().ended is Ended.EXIT
+    assert process._sent == len(process._stdin) < 1 << 20
 
 
 def test_killed_before_it_starts_it_does_not_live() -> None:
