@@ -45,7 +45,7 @@ class Worker(Dequeuer):
             call = self.calls[self.at]
             await self.due(call)
             self.counted(call)
-            # Who died after he had asked for the unit knows what he took: it may be settled, and is not asked for again.
+            # What he took before he died is settled perhaps: it is not asked for again.
             batch = self.given[self.at] if self.at in self.unit_asked_s else await self._take(client, call)
             if batch:
                 await self._work_off(client, call, batch)
