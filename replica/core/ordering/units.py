@@ -30,7 +30,7 @@ def order_unit(orders: Desk, waiter: Waiter, asked: Transact, lines: Collection[
     if found is not None:
         # Everything ordered so far is waited for: the unit may be ordered and not committed yet.
         entered, last, epoch = found.entered, orders.shared.log.last_index, found.epoch
-        log_index = found.log_index
+        log_index, settled = found.log_index, []
     else:
         header = plan_unit(machine.state, orders.time_ms, call, lines)
         if orders.copies < wanted:
@@ -42,7 +42,7 @@ def order_unit(orders: Desk, waiter: Waiter, asked: Transact, lines: Collection[
             orders.room_bytes -= len(asked.body)
         epoch = orders.shared.state.epoch  # of the record; the next epoch may be the one that commits it
         last = log_index = orders.order(header, asked.body if entered else b"", volatile_body=all_volatile)
-        orders.parts.consumers.pump([settle.queue_id for settle in header.txn.settles])
+        settled = [settle.queue_id for settle in header.txn.settles]
     handles = [machine.handle_prefix(op.queue_id) for op in entered]
 
     def answer() -> None:
@@ -59,6 +59,8 @@ def order_unit(orders: Desk, waiter: Waiter, asked: Transact, lines: Collection[
         orders.reply(waiter, UnitDone(puts, epoch, copies, duplicate=duplicate, volatile=volatile))
 
     orders.when_committed(last, answer, orders.moved(waiter))
+    # Now only: what is handed out is a later record, and answers run in log order.
+    orders.parts.consumers.pump(settled)
 
 
 def _wanted(orders: Desk, call: UnitCall, min_copies: int) -> int:

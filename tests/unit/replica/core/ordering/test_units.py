@@ -1,0 +1,91 @@
+"""Units of work over a pair in one process: their answers beside those of others, and what a restart leaves of them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from replica.core.state.calls import Consumer, PendingCall, Transact
+from replica.core.state.outcomes import LeaseDone, UnitDone
+from replica.machine import QueuePut, QueueSettling, UnitCall, columns_of
+from tandemq.v1.common_pb2 import IndexRange
+from tandemq.v1.message_pb2 import MessageBatch
+from tandemq.v1.queue_admin_service_pb2 import GROUP_MODE_ORDERED
+from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_RELEASE, EnqueueBatch, Outcome, Settlement
+from tests.support.clients import Producer, Waiter, create
+from tests.support.pair import Pair
+
+if TYPE_CHECKING:
+    from tests.support.pair import Member
+
+
+def dequeue(member: Member, queue: str = "q") -> Waiter:
+    """Waits for one message."""
+    waiter = Waiter()
+    asked = Consumer(
+        waiter, queue, b"taker", 60_000, credit_messages=1, credit_bytes=1 << 30, member=member.name, one_shot=True
+    )  # fmt: skip
+    member.attach(asked)
+    return waiter
+
+
+def transact(member: Member, lease_id: int, outcome: Outcome, *queues: str) -> Waiter:
+    """Settles message 1 of q, and sends one message to each of the queues."""
+    waiter = Waiter()
+    batch = EnqueueBatch(messages=MessageBatch(payloads=[queue.encode() for queue in queues]))
+    columns = columns_of(batch)
+    settlement = Settlement(lease_id=lease_id, ranges=[IndexRange(first=1, count=1)], outcome=outcome)
+    call = UnitCall(
+        [QueueSettling("q", [settlement])],
+        [QueuePut(queue, columns.part(at, 1)) for at, queue in enumerate(queues)],
+        member.name,
+        b"a unit's request",
+        1,
+    )
+    member.submit(PendingCall(waiter, Transact(call, batch.SerializeToString(), 0)))
+    return waiter
+
+
+def taken(pair: Pair, master: Member) -> int:
+    """The lease of the first message of q."""
+    first = dequeue(master)
+    pair.settle()
+    assert isinstance(first.done, LeaseDone)
+    return first.done.lease_id
+
+
+def test_what_a_unit_releases_goes_to_whoever_waits_and_both_are_answered() -> None:
+    pair = Pair().start()
+    create(pair)
+    create(pair, "r")
+    master = pair.master
+    assert master is not None
+    Producer(pair, "z").send(master)
+    pair.settle()
+    lease_id = taken(pair, master)
+    waiting = dequeue(master)
+    pair.settle()
+    assert waiting.done is None
+    unit = transact(master, lease_id, OUTCOME_RELEASE, "r")
+    pair.settle()
+    assert isinstance(unit.done, UnitDone)
+    assert isinstance(waiting.done, LeaseDone)
+
+
+def test_the_next_of_a_group_goes_to_whoever_waits_when_a_unit_takes_the_first() -> None:
+    pair = Pair().start()
+    create(pair, group_mode=GROUP_MODE_ORDERED)
+    create(pair, "r")
+    master = pair.master
+    assert master is not None
+    producer = Producer(pair, "z", group="g")
+    producer.send(master)
+    producer.send(master)
+    pair.settle()
+    lease_id = taken(pair, master)
+    waiting = dequeue(master)
+    pair.settle()
+    assert waiting.done is None
+    unit = transact(master, lease_id, OUTCOME_ACK, "r")
+    pair.settle()
+    assert isinstance(unit.done, UnitDone)
+    assert isinstance(waiting.done, LeaseDone)
