@@ -20,11 +20,10 @@ from tandemq.peer.v1.outline_pb2 import EnqueueOutline, EnqueueSum, FrameOutline
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from replica.core.state.outcomes import Failed
     from replica.machine import Limits
-    from tandemq.peer.v1.outline_pb2 import MessageOutline
 
 M = TypeVar("M", bound=Message)
 
@@ -41,21 +40,28 @@ def problem_of_request(request: bytes, limits: Limits) -> Failed | None:
         return None
     if len(_outline(EnqueueSum, request).messages.properties) <= COSTLY:
         return None  # all together have no more than one may: seldom is more than that looked at
-    return _problem_of_rows(_outline(EnqueueOutline, request).messages, limits)
-
-
-def problem_of_unit(request: bytes, limits: Limits) -> Failed | None:
-    """Of a TransactRequest, as of an EnqueueRequest."""
-    if len(request) < LONG_BYTES:
-        return None
-    puts = _outline(TransactOutline, request).puts
-    return _problem_of_rows([row for put in puts for row in put.messages], limits)
-
-
-def _problem_of_rows(rows: Sequence[MessageOutline], limits: Limits) -> Failed | None:
+    rows = _outline(EnqueueOutline, request).messages
     if len(rows) > limits.batch_messages_max:  # to look at a million takes a second
         return _refused(f"{len(rows)} messages in a batch; it may have 1 to {limits.batch_messages_max}")
     return _problem_of_counts(len(row.properties) for row in rows)
+
+
+def problem_of_unit(request: bytes, limits: Limits) -> Failed | None:
+    """Of a TransactRequest: too many messages in all its puts, or one with far too many properties."""
+    if len(request) < LONG_BYTES:
+        return None
+    puts = _outline(TransactOutline, request).puts
+    problem = too_many_messages(sum(len(put.messages) for put in puts), limits)
+    return problem or _problem_of_counts(len(row.properties) for put in puts for row in put.messages)
+
+
+def too_many_messages(count: int, limits: Limits) -> Failed | None:
+    """For one unit of work."""
+    most = limits.batch_messages_max
+    if count <= most:
+        return None
+    text = f"a unit of work of {count} messages; it may have {most}: make it smaller, or stage its messages"
+    return refusal(Reason.REASON_TXN_TOO_LARGE, text, {"limit": str(most)})
 
 
 def problem_of_reply(request: bytes) -> Failed | None:

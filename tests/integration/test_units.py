@@ -73,6 +73,8 @@ async def test_u8_a_repetition_gets_the_first_answer(client: aio.Client) -> None
     assert (await payloads(client, legs), await payloads(client, ledger)) == ([b"a"], [b"b", b"c"])
     with pytest.raises(InvalidRequest, match="REQUEST_MISMATCH"):
         await client.transact([taken], {legs: [b"other"]}, request_id=request_id)
+    with pytest.raises(InvalidRequest, match="REQUEST_MISMATCH"):  # the same messages, shared out otherwise
+        await client.transact([taken], {legs: [b"a", b"b"], ledger: [b"c"]}, request_id=request_id)
 
 
 async def test_refusals_do_nothing_and_name_their_reason(client: aio.Client) -> None:
@@ -87,8 +89,11 @@ async def test_refusals_do_nothing_and_name_their_reason(client: aio.Client) -> 
         await client.transact([taken], {legs: [b"a"], "no-such-queue": [b"b"]})
     with pytest.raises(InvalidRequest, match=r"TXN_TOO_LARGE.*10001 messages"):
         await client.transact([taken], {legs: [b""] * 5_001, ledger: [b""] * 5_000})
-    with pytest.raises(InvalidRequest, match=r"TXN_TOO_LARGE.*bytes"):
-        await client.transact([taken], {legs: [bytes(1 << 20)] * 3, ledger: [bytes(1 << 20)] * 3})
+    with pytest.raises(InvalidRequest, match=r"TXN_TOO_LARGE.*10001 messages"):  # so long that it is weighed first
+        await client.transact([taken], {legs: [bytes(100)] * 5_001, ledger: [bytes(100)] * 5_000})
+    for size in (3 << 20, (2 << 20) + 1_000):  # more than a call may have, and more than a body
+        with pytest.raises(InvalidRequest, match=r"TXN_TOO_LARGE.*bytes"):
+            await client.transact([taken], {legs: [bytes(size // 2)] * 2, ledger: [bytes(size // 2)] * 2})
     await other.release()
     with pytest.raises(LeaseLost, match=r"1 of 1 messages are not held"):
         await client.transact([other], {legs: [b"a"]})

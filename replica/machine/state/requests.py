@@ -133,7 +133,7 @@ def _answer_of(kind: str, header: record_pb2.RecordHeader, name: str) -> record_
         case "enqueue":
             return record_pb2.RecordHeader(enqueue=_kept(header.enqueue))
         case "txn":
-            return record_pb2.RecordHeader(txn=record_pb2.TxnOp(enqueues=map(_kept, header.txn.enqueues)))
+            return record_pb2.RecordHeader(txn=record_pb2.TxnOp(enqueues=map(_kept_of_unit, header.txn.enqueues)))
         case "lease":
             lease = record_pb2.LeaseOp(
                 queue_id=header.lease.queue_id, ranges=header.lease.ranges, immediate=header.lease.immediate
@@ -172,8 +172,15 @@ def _kept(made: record_pb2.EnqueueOp) -> record_pb2.EnqueueOp:
         refusals=made.refusals,
         duplicates=made.duplicates,
         downgraded=made.downgraded,
-        first_ordinal=made.first_ordinal,
     )
+
+
+def _kept_of_unit(made: record_pb2.EnqueueOp) -> record_pb2.EnqueueOp:
+    kept = _kept(made)
+    kept.first_ordinal = made.first_ordinal
+    if made.volatiles and all(made.volatiles):  # the answer says where messages are: in memory alone
+        kept.volatiles.append(1)
+    return kept
 
 
 def _parse(kind: str, data: bytes, log_index: int, epoch: int, version: int) -> RequestAnswer:

@@ -37,10 +37,13 @@ def problem_of_size(request: bytes, limits: Limits) -> Failed | None:
     return problem_of_request(request, limits)
 
 
-async def columns_and_body(queue: str, rows: Sequence[Message], limits: Limits) -> tuple[Columns, bytes]:
+async def columns_and_body(
+    queue: str, rows: Sequence[Message], limits: Limits, too_large: Reason = Reason.REASON_MESSAGE_TOO_LARGE
+) -> tuple[Columns, bytes]:
     """What the machine must know of the messages, and the body of their record. Raises Refused.
 
     `queue`: named in the body; empty for messages of more than one.
+    `too_large`: why a body beyond `batch_bytes_max` is refused.
     """
     if len(rows) > limits.batch_messages_max:
         text = f"{len(rows)} messages in a batch; it may have 1 to {limits.batch_messages_max}"
@@ -61,7 +64,7 @@ async def columns_and_body(queue: str, rows: Sequence[Message], limits: Limits) 
     columns = columns_of(made)
     body = made.SerializeToString(deterministic=True)
     if len(body) > limits.batch_bytes_max:
-        raise Refused(Reason.REASON_MESSAGE_TOO_LARGE, _too_large(len(body), limits))
+        raise Refused(too_large, _too_large(len(body), limits))
     return columns, body
 
 

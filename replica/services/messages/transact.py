@@ -17,7 +17,7 @@ from replica.services.answers import Answered, FutureWaiter, header_of, level_of
 from replica.services.checks import problem_of_ttl, stale_epoch
 from replica.services.locality import check_origin
 from replica.services.messages.enqueue import ROW_BYTES_MORE, columns_and_body, results_of
-from replica.services.weighing import problem_of_unit
+from replica.services.weighing import problem_of_unit, too_many_messages
 from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
@@ -49,7 +49,8 @@ class TransactionHandlers:
         await check_request_id(parsed.request_id, context)
         names = list(dict.fromkeys([each.queue for each in parsed.settles] + [each.queue for each in parsed.puts]))
         rows = [row for put in parsed.puts for row in put.messages]
-        if (problem := _problem_of_names(self.members, names) or problem_of_ttl(rows)) is not None:
+        problem = too_many_messages(len(rows), limits) or _problem_of_names(self.members, names) or problem_of_ttl(rows)
+        if problem is not None:
             await abort(context, problem)
         for name in names:
             await check_origin(self.members, name, context)
@@ -68,22 +69,20 @@ class TransactionHandlers:
 
     async def _call(self, request: pb.TransactRequest, rows: list[Message], member: str) -> Transact:
         limits = self.members.node.limits
-        if len(rows) > limits.batch_messages_max:
-            most = limits.batch_messages_max
-            text = f"a unit of work of {len(rows)} messages; it may have {most}: make it smaller, or stage its messages"
-            raise Refused(Reason.REASON_TXN_TOO_LARGE, text, {"limit": str(most)})
         settles = [QueueSettling(each.queue, each.settlements) for each in request.settles]
         puts: list[QueuePut] = []
         body = b""
         if request.puts:
             name = request.puts[0].queue if len(request.puts) == 1 else ""
-            columns, body = await columns_and_body(name, rows, limits)
+            columns, body = await columns_and_body(name, rows, limits, too_large=Reason.REASON_TXN_TOO_LARGE)
             start = 0
             for put in request.puts:
                 puts.append(QueuePut(put.queue, columns.part(start, len(put.messages))))
                 start += len(put.messages)
         parts = [each.SerializeToString(deterministic=True) for each in request.settles]
-        digest = fingerprint(body, *(put.queue.encode() for put in puts), b"", *parts)
+        # Which messages of the body are whose is part of what was asked for.
+        shares = [part for put in puts for part in (put.queue.encode(), put.columns.count.to_bytes(8, "big"))]
+        digest = fingerprint(body, *shares, b"", *parts)
         call = UnitCall(settles, puts, member, request.request_id, digest)
         return Transact(call, body, request.min_copies)
 

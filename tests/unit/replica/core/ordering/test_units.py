@@ -9,7 +9,11 @@ from replica.core.state.outcomes import LeaseDone, UnitDone
 from replica.machine import QueuePut, QueueSettling, UnitCall, columns_of
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.message_pb2 import MessageBatch
-from tandemq.v1.queue_admin_service_pb2 import GROUP_MODE_ORDERED
+from tandemq.v1.queue_admin_service_pb2 import (
+    GROUP_MODE_ORDERED,
+    PERSISTENCE_CONDITIONAL,
+    PERSISTENCE_VOLATILE,
+)
 from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_RELEASE, EnqueueBatch, Outcome, Settlement
 from tests.support.clients import Producer, Waiter, create
 from tests.support.pair import Pair
@@ -89,3 +93,27 @@ def test_the_next_of_a_group_goes_to_whoever_waits_when_a_unit_takes_the_first()
     pair.settle()
     assert isinstance(unit.done, UnitDone)
     assert isinstance(waiting.done, LeaseDone)
+
+
+def ordered_twice(pair: Pair, member: Member, *queues: str) -> tuple[Waiter, Waiter]:
+    """A unit, and its repetition."""
+    lease_id = taken(pair, member)
+    waiters = []
+    for _ in range(2):
+        waiters.append(transact(member, lease_id, OUTCOME_ACK, *queues))
+        pair.settle()
+    return waiters[0], waiters[1]
+
+
+def test_a_repetition_says_again_that_its_messages_are_in_memory_alone() -> None:
+    pair = Pair().start()
+    create(pair)
+    create(pair, "v", persistence=PERSISTENCE_VOLATILE)
+    create(pair, "w", persistence=PERSISTENCE_CONDITIONAL)
+    master = pair.master
+    assert master is not None
+    Producer(pair, "z").send(master)
+    pair.settle()
+    first, again = ordered_twice(pair, master, "v", "w")
+    assert (first.done.duplicate, again.done.duplicate) == (False, True)
+    assert (first.done.volatile, again.done.volatile) == (True, True)
