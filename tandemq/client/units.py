@@ -32,8 +32,9 @@ async def transact(
 
     Nothing was done when it raises: LeaseLost when a lease holds its messages no more, so somebody else may do the
     work; ResourceExhausted (QUEUE_FULL) when one message has no room, for a unit never waits; InvalidRequest
-    (TXN_TOO_LARGE) beyond 10,000 messages, 4 MiB or 100 queues; Refused (CROSS_DOMAIN). TimedOut and InDoubt say
-    that it is not known: repeat it then with the same `request_id` (16 bytes; None: a new one).
+    (TXN_TOO_LARGE) beyond 10,000 messages, 4 MiB or 100 queues; Refused (CROSS_DOMAIN). All of it was done when
+    NOT_ENOUGH_COPIES says that it is stored. TimedOut and InDoubt say that it is not known: repeat it then with the
+    same `request_id` (16 bytes; None: a new one).
     """
     settles: dict[str, list[queue_service_pb2.Settlement]] = {}
     for batch in taken:
@@ -47,10 +48,11 @@ async def transact(
         ]
         for queue, messages in (puts or {}).items()
     }
+    named = list(rows)
     rows = {queue: messages for queue, messages in rows.items() if messages}
     queues = [*settles, *rows]
     if not queues:
-        return {}
+        return {queue: Receipts(0, (), {}) for queue in named}
     link, names = _one_link(client, queues)
     request = pb.TransactRequest(
         request_id=request_id or new_request_id(),
@@ -62,10 +64,8 @@ async def transact(
     reply = await link.caller.call(
         TRANSACTION_SERVICE + "Transact", request, pb.TransactResponse, queue=names[queues[0]]
     )  # fmt: skip
-    return {
-        queue: receipts_of(reply.header, put.results, duplicate=reply.duplicate)
-        for queue, put in zip(rows, reply.puts, strict=True)
-    }
+    results = {queue: put.results for queue, put in zip(rows, reply.puts, strict=True)}
+    return {queue: receipts_of(reply.header, results.get(queue, ()), duplicate=reply.duplicate) for queue in named}
 
 
 def _one_link(client: Linked, queues: Iterable[str]) -> tuple[Link, dict[str, str]]:

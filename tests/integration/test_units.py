@@ -102,6 +102,15 @@ async def test_refusals_do_nothing_and_name_their_reason(client: aio.Client) -> 
     assert await client.transact() == {}
 
 
+async def test_the_receipts_name_each_queue_that_was_named(client: aio.Client) -> None:
+    legs, ledger, _ = await queues(client)
+    for puts in ({legs: [b"a"], ledger: []}, {legs: []}):
+        done = await client.transact([], puts)
+        assert {queue: len(receipts) for queue, receipts in done.items()} == {
+            queue: len(messages) for queue, messages in puts.items()
+        }
+
+
 async def test_a_client_without_the_sdk_through_the_replica(pair: Cluster) -> None:
     """What is sent on keeps its identity: the same call at the other member has no second effect."""
     orders, legs = new_name(), new_name()
@@ -148,6 +157,10 @@ async def test_u1_a_unit_has_one_domain(pair: Cluster) -> None:
         )
         with refused("CROSS_DOMAIN", grpc.StatusCode.FAILED_PRECONDITION, "a unit of work has one domain"):
             await TransactionServiceStub(member.channel).Transact(request, timeout=OUTER_S)
+        nowhere = pb.TransactRequest(request_id=new_id(), puts=[request.puts[1], request.puts[0]])
+        nowhere.puts[0].queue = new_name()
+        with refused("QUEUE_NOT_FOUND", grpc.StatusCode.NOT_FOUND, nowhere.puts[0].queue):
+            await TransactionServiceStub(member.channel).Transact(nowhere, timeout=OUTER_S)
 
 
 async def following(client: aio.Client, start: aio.JournalPosition) -> AsyncIterator[aio.JournalRow]:

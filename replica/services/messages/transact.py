@@ -63,7 +63,7 @@ class TransactionHandlers:
             "TransactionService/Transact",
             request,
             context,
-            lambda: self.members.of_queue(names[0]),
+            lambda: self.members.of_queue(_first_known(self.members, names)),
             lambda domain: self._transact(domain, parsed, asked, names),
         )
 
@@ -127,14 +127,24 @@ def _problem_of_names(members: Members, names: list[str]) -> Failed | None:
     if not names:
         text = "a unit of work without settlements and messages; name at least one of them"
         return refusal(Reason.REASON_BAD_REQUEST, text)
-    first = members.of_queue(names[0])
+    known = _first_known(members, names)
+    first = members.of_queue(known)
     for name in names:
         other = members.of_queue(name)
-        machine = other.shared.machine
-        if other is not first and machine is not None and machine.queue_id(name) is not None:
+        if other is not first and _knows(other, name):
             text = (
-                f"queue {names[0]} is in domain {first.shared.name}, queue {name} in {other.shared.name}; "
+                f"queue {known} is in domain {first.shared.name}, queue {name} in {other.shared.name}; "
                 "a unit of work has one domain"
             )
             return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": name})
     return None
+
+
+def _first_known(members: Members, names: list[str]) -> str:
+    """One that is nowhere says nothing of the domain; it is refused there, unless the call is a repetition."""
+    return next((name for name in names if _knows(members.of_queue(name), name)), names[0])
+
+
+def _knows(domain: Domain, name: str) -> bool:
+    machine = domain.shared.machine
+    return machine is not None and machine.queue_id(name) is not None
