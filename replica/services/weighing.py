@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import DecodeError, Message
 
 from replica.machine.plan.content import PROPERTIES_MAX
+from replica.machine.plan.unit import QUEUES_MAX
 from replica.rpc.refusals import refusal
 from tandemq.peer.v1.outline_pb2 import EnqueueOutline, EnqueueSum, FrameOutline, ReplyOutline, TransactOutline
 from tandemq.v1.common_pb2 import Reason
@@ -51,16 +52,17 @@ def problem_of_unit(request: bytes, limits: Limits) -> Failed | None:
     if len(request) < LONG_BYTES:
         return None
     puts = _outline(TransactOutline, request).puts
-    problem = too_many_messages(sum(len(put.messages) for put in puts), limits)
+    problem = too_many("queues", len(puts), QUEUES_MAX)  # to walk over a million takes a second
+    if problem is None:
+        problem = too_many("messages", sum(len(put.messages) for put in puts), limits.batch_messages_max)
     return problem or _problem_of_counts(len(row.properties) for put in puts for row in put.messages)
 
 
-def too_many_messages(count: int, limits: Limits) -> Failed | None:
+def too_many(what: str, count: int, most: int) -> Failed | None:
     """For one unit of work."""
-    most = limits.batch_messages_max
     if count <= most:
         return None
-    text = f"a unit of work of {count} messages; it may have {most}: make it smaller, or stage its messages"
+    text = f"a unit of work of {count} {what}; it may have {most}: make it smaller, or stage its messages"
     return refusal(Reason.REASON_TXN_TOO_LARGE, text, {"limit": str(most)})
 
 

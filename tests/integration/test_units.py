@@ -138,6 +138,13 @@ async def test_a_client_without_the_sdk_through_the_replica(pair: Cluster) -> No
             with refused("BAD_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, words):
                 data = wrong if isinstance(wrong, bytes) else wrong.SerializeToString()
                 await members[0].bytes_call("/tandemq.v1.TransactionService/Transact", data)
+        many = pb.TransactRequest(request_id=new_id(), puts=[request.puts[0]] * 101)
+        idle = pb.TransactRequest(
+            request_id=new_id(), settles=[{"queue": orders, "settlements": [{"lease_id": 1}] * 10_001}]
+        )
+        for large, words in ((many, "101 queues"), (idle, "10001 settlements")):  # before anything walks over them
+            with refused("TXN_TOO_LARGE", grpc.StatusCode.INVALID_ARGUMENT, words):
+                await TransactionServiceStub(members[1].channel).Transact(large, timeout=OUTER_S)
         with refused("BAD_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, "request_id"):
             short = pb.TransactRequest(request_id=b"short", puts=request.puts)
             await TransactionServiceStub(members[1].channel).Transact(short, timeout=OUTER_S)

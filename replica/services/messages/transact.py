@@ -9,6 +9,7 @@ import grpc
 from replica.core.state.calls import PendingCall, Transact
 from replica.core.state.outcomes import Failed, Moved, UnitDone
 from replica.machine import QueuePut, QueueSettling, Refused, UnitCall
+from replica.machine.plan.unit import QUEUES_MAX
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
@@ -17,7 +18,7 @@ from replica.services.answers import Answered, FutureWaiter, header_of, level_of
 from replica.services.checks import problem_of_ttl, stale_epoch
 from replica.services.locality import check_origin
 from replica.services.messages.enqueue import ROW_BYTES_MORE, columns_and_body, results_of
-from replica.services.weighing import problem_of_unit, too_many_messages
+from replica.services.weighing import problem_of_unit, too_many
 from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
@@ -47,10 +48,11 @@ class TransactionHandlers:
             await abort(context, problem)
         parsed = await parse(pb.TransactRequest, request, context, len(request))
         await check_request_id(parsed.request_id, context)
+        if (problem := _problem_of_counts(parsed, limits)) is not None:
+            await abort(context, problem)
         names = list(dict.fromkeys([each.queue for each in parsed.settles] + [each.queue for each in parsed.puts]))
         rows = [row for put in parsed.puts for row in put.messages]
-        problem = too_many_messages(len(rows), limits) or _problem_of_names(self.members, names) or problem_of_ttl(rows)
-        if problem is not None:
+        if (problem := _problem_of_names(self.members, names) or problem_of_ttl(rows)) is not None:
             await abort(context, problem)
         for name in names:
             await check_origin(self.members, name, context)
@@ -120,6 +122,22 @@ def _problem_of_size(request: bytes, limits: Limits) -> Failed | None:
         text = f"a unit of work of {len(request)} bytes; it may have {most}: make it smaller, or stage its messages"
         return refusal(Reason.REASON_TXN_TOO_LARGE, text, {"limit": str(most)})
     return problem_of_unit(request, limits)
+
+
+def _problem_of_counts(request: pb.TransactRequest, limits: Limits) -> Failed | None:
+    """Before anything walks over them: what is left is 10,000 of each at most."""
+    for what, count, most in (
+        ("queues", max(len(request.settles), len(request.puts)), QUEUES_MAX),
+        (
+            "settlements",
+            sum(len(each.settlements) for each in request.settles[:QUEUES_MAX]),
+            limits.settlement_ranges_max,
+        ),
+        ("messages", sum(len(each.messages) for each in request.puts[:QUEUES_MAX]), limits.batch_messages_max),
+    ):
+        if (problem := too_many(what, count, most)) is not None:
+            return problem
+    return None
 
 
 def _problem_of_names(members: Members, names: list[str]) -> Failed | None:

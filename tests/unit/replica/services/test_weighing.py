@@ -12,12 +12,20 @@ from hypothesis import strategies as st
 
 from replica.core.state.outcomes import Failed
 from replica.machine import Limits
-from replica.services.weighing import COSTLY, LONG_BYTES, problem_of_frame, problem_of_reply, problem_of_request
+from replica.services.weighing import (
+    COSTLY,
+    LONG_BYTES,
+    problem_of_frame,
+    problem_of_reply,
+    problem_of_request,
+    problem_of_unit,
+)
 from tandemq.peer.v1 import outline_pb2
-from tandemq.v1.common_pb2 import REASON_BAD_REQUEST
+from tandemq.v1.common_pb2 import REASON_BAD_REQUEST, REASON_TXN_TOO_LARGE
 from tandemq.v1.message_pb2 import Message, MessageBatch, Properties, PropertyValue
 from tandemq.v1.queue_service_pb2 import EnqueueBatch, EnqueueRequest, ProduceRequest, ReplyRequest
 from tandemq.v1.stage_service_pb2 import StageRequest
+from tandemq.v1.transaction_service_pb2 import QueueMessages, TransactRequest
 
 LIMITS, FEW = Limits(), Limits(batch_messages_max=1_000)
 LONG = bytes(LONG_BYTES)
@@ -168,3 +176,25 @@ def test_an_outline_has_the_names_and_numbers_of_what_it_outlines(
         assert (field.number, field.is_repeated) == (there.number, there.is_repeated)
         if field.type == FieldDescriptor.TYPE_BYTES:
             assert there.message_type.GetOptions().map_entry
+
+
+def unit(*counts: int) -> bytes:
+    """A unit of work; one put for each number, of its properties."""
+    puts = [QueueMessages(queue="q", messages=[Message(payload=LONG, properties=numbered(count))]) for count in counts]
+    return TransactRequest(request_id=bytes(16), puts=puts).SerializeToString()
+
+
+def test_a_unit_is_weighed_as_a_batch_is_and_by_its_queues() -> None:
+    assert problem_of_unit(unit(1, COSTLY), LIMITS) is None
+    far = problem_of_unit(unit(1, COSTLY + 1), LIMITS)
+    assert far is not None
+    assert far.reason == REASON_BAD_REQUEST
+    queues = TransactRequest(puts=[QueueMessages()] * LONG_BYTES).SerializeToString()
+    messages = TransactRequest(
+        puts=[QueueMessages(messages=[Message()] * 501)] * 2 + [QueueMessages(queue="q" * LONG_BYTES)]
+    )
+    for request, what in ((queues, f"{LONG_BYTES} queues"), (messages.SerializeToString(), "1002 messages")):
+        found = problem_of_unit(request, FEW)
+        assert found is not None
+        assert found.reason == REASON_TXN_TOO_LARGE
+        assert what in found.message
