@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replica.core.state.outcomes import EnqueueDone
+from replica.machine.plan.enqueue import is_volatile_now
 from tandemq.peer.v1.peer_service_pb2 import HeldKey
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
     from replica.core.state.calls import PendingEnqueue
-    from replica.machine import DuplicateRun
+    from replica.machine import Columns, DuplicateRun, QueueState
     from tandemq.peer.v1.record_pb2 import EnqueueOp
 
 
@@ -53,8 +54,10 @@ def enqueue_done(
     )
 
 
-def repeated(run: DuplicateRun, copies: int, queue_id: int, handles: bytes) -> EnqueueDone:
-    """The first answer again."""
+def repeated(run: DuplicateRun, copies: int, queue: QueueState | None, columns: Columns, handles: bytes) -> EnqueueDone:
+    """The first answer again. Where its messages are follows from what the queue is now: it may have changed, and what
+    is on its way to the disk is not there yet.
+    """
     return EnqueueDone(
         run.first_sequence,
         run.count,
@@ -65,8 +68,8 @@ def repeated(run: DuplicateRun, copies: int, queue_id: int, handles: bytes) -> E
         duplicate=True,
         refusals=[(refusal[0], refusal[1]) for refusal in run.refusals],
         downgraded=run.downgraded,
-        volatile=run.downgraded,
-        queue_id=queue_id,
+        volatile=queue is not None and is_volatile_now(queue, columns.persistence),
+        queue_id=queue.queue_id if queue is not None else 0,
         handles=handles,
         doubles=run.doubles,
     )

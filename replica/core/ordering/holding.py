@@ -288,9 +288,10 @@ class Holding:
             self.orders.reply(pending.waiter, Moved("what the master said of this request does not fit; repeat it"))
             return
         machine = self.orders.machine
-        queue_id = machine.queue_id(pending.call.queue) or 0
+        queue_id = machine.queue_id(pending.call.queue)
+        queue = machine.queue(queue_id) if queue_id is not None else None
         copies = self._copies_of(plan.run.log_index)
-        done = repeated(plan.run, copies, queue_id, machine.handle_prefix(queue_id))
+        done = repeated(plan.run, copies, queue, pending.call.columns, machine.handle_prefix(queue_id or 0))
         self.orders.reply_enqueued(pending.waiter, done, self.orders.wanted_copies(pending))
 
     def _copies_of(self, log_index: int) -> int:

@@ -347,11 +347,12 @@ class Orders:
             self.shared.outbox.send(hold_reject=HoldReject(key=held_key(pending), duplicate_of=run.log_index))
             return
 
-        queue_id = self.machine.queue_id(pending.call.queue) or 0
-        handles = self.machine.handle_prefix(queue_id)
+        queue_id = self.machine.queue_id(pending.call.queue)
+        queue = self.machine.queue(queue_id) if queue_id is not None else None
+        handles = self.machine.handle_prefix(queue_id or 0)
 
         def answer() -> None:
-            done = repeated(run, self.mastership.commit.copies, queue_id, handles)
+            done = repeated(run, self.mastership.commit.copies, queue, pending.call.columns, handles)
             self.reply_enqueued(pending.waiter, done, wanted)
 
         # Everything ordered so far is waited for, so that answers leave in log order.

@@ -200,6 +200,14 @@ def _volatiles(mode: admin_pb2.Persistence, persistence: Sequence[int]) -> Seque
     return marks if any(marks) else ()
 
 
+def is_volatile_now(queue: QueueState, persistence: Sequence[int]) -> bool:
+    """Whether no message of a batch with these marks is on a disk for certain, if it entered at some time."""
+    if queue.unsaved is not None and PERSISTENCE_PERSISTENT not in persistence:
+        return True
+    marks = _volatiles(queue.config.persistence, persistence)
+    return len(marks) > 0 and min(marks) == PERSISTENCE_VOLATILE
+
+
 def _sift(
     queue: QueueState, call: EnqueueCall, time_ms: int, *, full: bool
 ) -> tuple[list[record_pb2.Refusal], list[queue_service_pb2.EntryDuplicate], int]:
