@@ -17,10 +17,12 @@ from replica.machine import (
     Machine,
     PublishCall,
     PublishWeightsCall,
+    QueuePut,
     ReaderPlace,
     RegisterCall,
     ReplyCall,
     StageCall,
+    UnitCall,
     Window,
     columns_of,
 )
@@ -31,6 +33,7 @@ from replica.machine.plan.names import AliasCall, DefaultsCall, plan_alias, plan
 from replica.machine.plan.reply import plan_reply
 from replica.machine.plan.stage import plan_publish, plan_stage, plan_staged
 from replica.machine.plan.time import next_due_ms
+from replica.machine.plan.unit import plan_unit
 from replica.machine.sets.pages import PagedSet
 from replica.machine.sets.ranges import RangeSet
 from replica.machine.sets.spans import Spans
@@ -153,7 +156,7 @@ def everything() -> Driver:
     driver.send(3, queue="gone")
     driver.queue(record_pb2.QUEUE_ACTION_DELETE, "gone")
     order(driver, plan_defaults, DefaultsCall(admin_pb2.QueueConfig(annotation="of new ones"), (), 0, b"d" * 16, 1))
-    for fill in (messages, lines_and_lives, requests, beside, stage):
+    for fill in (messages, lines_and_lives, requests, beside, stage, unit):
         fill(driver)
     return driver
 
@@ -269,3 +272,12 @@ def stage(driver: Driver) -> None:
     driver.order(driver.plan(lambda: plan_staged(state, driver.now_ms, columns)))
     publish(3)
     driver.send(1, queue="target")
+
+
+def unit(driver: Driver) -> None:
+    """Messages of two queues in one record."""
+    for name in ("left", "right"):
+        driver.create(name)
+    columns = columns_of(batch_of([1, 2, 3], priorities=[1, 2, 3]))
+    puts = [QueuePut("left", columns.part(0, 1)), QueuePut("right", columns.part(1, 2))]
+    order(driver, plan_unit, UnitCall((), puts, "a", b"u" * 16, 1))
