@@ -255,8 +255,9 @@ class Client:
 
         Nothing was done when it raises: LeaseLost when a lease holds its messages no more, so somebody else may do the
         work; ResourceExhausted (QUEUE_FULL) when one message has no room, for a unit never waits; InvalidRequest
-        (TXN_TOO_LARGE) beyond 10,000 messages, 4 MiB or 100 queues; Refused (CROSS_DOMAIN). TimedOut and InDoubt say
-        that it is not known: repeat it then with the same `request_id` (16 bytes; None: a new one).
+        (TXN_TOO_LARGE) beyond 10,000 messages, 4 MiB or 100 queues; Refused (CROSS_DOMAIN). All of it was done when
+        NOT_ENOUGH_COPIES says that it is stored. TimedOut and InDoubt say that it is not known: repeat it then with the
+        same `request_id` (16 bytes; None: a new one).
         """
         return self._thread.run(self._inner.transact(taken, puts, min_copies=min_copies, request_id=request_id))
 
