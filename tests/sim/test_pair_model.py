@@ -88,7 +88,7 @@ def a_rejected_delivery_does_not_count(patch: pytest.MonkeyPatch) -> None:
 
 
 def the_newest_is_dropped(patch: pytest.MonkeyPatch) -> None:
-    def heads(queue: QueueState, messages: int, size: int) -> Iterator[tuple[int, int, int]]:
+    def heads(queue: QueueState, messages: int, size: int, _leaving: object) -> Iterator[tuple[int, int, int]]:
         del size
         ready = [index for level in queue.ready for start, end in level for index in range(start, end)]
         for index in sorted(ready, reverse=True)[: max(0, messages)]:

@@ -153,9 +153,9 @@ def deliver_past_commit(patch: Patch) -> None:
     module: Any = import_module("replica.machine.apply.apply")
     original = module._enqueue
 
-    def enqueue(state: Any, log_index: int, epoch: int, header: Any) -> Any:
-        applied = original(state, log_index, epoch, header)
-        queue = state.queues[header.enqueue.queue_id]
+    def enqueue(state: Any, log_index: int, epoch: int, header: Any, op: Any) -> Any:
+        applied = original(state, log_index, epoch, header, op)
+        queue = state.queues[op.queue_id]
         queue.visible_index = queue.next_index - 1
         return applied
 

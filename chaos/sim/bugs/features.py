@@ -202,6 +202,4 @@ def drops_whatever_priority(patch: Patch) -> None:
 def drops_one_more(patch: Patch) -> None:
     module: Any = replica.machine.plan.enqueue
     original = module.drops_for
-    patch.setattr(
-        module, "drops_for", lambda queue, count, payload_bytes: original(queue, count + (count > 0), payload_bytes)
-    )
+    patch.setattr(module, "drops_for", lambda queue, count, *more: original(queue, count + (count > 0), *more))
