@@ -56,6 +56,15 @@ def test_a_planted_bug_is_found(name: str) -> None:
     pytest.fail(f"{name} was not found in {bug.budget} seeds of {bug.profile} from {bug.first} on: {bug.text}")
 
 
+def test_a_plant_that_fits_no_more_is_not_taken_for_a_bug_that_was_found() -> None:
+    """It would be found for ever, whatever the judges see."""
+    error = "process failed: a: TypeError('deliver() takes 3 positional arguments but 4 were given')"
+    plan = replace(draw("tail", 1), bug="deliver-past-commit")
+    with pytest.raises(AssertionError, match="deliver-past-commit is found by its own error"):
+        shown(plan, lambda each: Outcome(each, [error] if each.bug else []))
+    assert shown(plan, lambda each: Outcome(each, ["lost: 1"] if each.bug else [])).violations == ["lost: 1"]
+
+
 @pytest.mark.slow
 def test_a_campaign_with_a_planted_bug_ends_with_1() -> None:
     words = ("campaign", "--bug", "sdk-new-identity", "--profiles", "swarm", "--seeds", "40", "--jobs", "0")

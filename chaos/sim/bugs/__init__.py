@@ -6,6 +6,7 @@ not have without it: `shown`. A rule that no run shows stands in `chaos.sim.bugs
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -51,6 +52,10 @@ _PLANTED_BY = (
 )
 
 
+_MISFIT = re.compile(r"TypeError\(.*(positional argument|keyword argument|required keyword)")
+"""What a plant shows that is called with other arguments than it takes."""
+
+
 @contextmanager
 def planted(name: str) -> Iterator[None]:
     """The product has that bug for as long as this lasts; none for an empty name. KeyError: there is no such bug."""
@@ -68,6 +73,8 @@ def shown(plan: Plan, run: Callable[[Plan], Outcome]) -> Outcome:
     if plan.bug and outcome.violations:
         known = {_kind(line) for line in run(replace(plan, bug="")).violations}
         outcome.violations = [line for line in outcome.violations if _kind(line) not in known]
+        misfit = next(filter(_MISFIT.search, outcome.violations), "")
+        assert not misfit, f"{plan.bug} is found by its own error, for what it takes out has changed: {misfit}"
     return outcome
 
 
