@@ -18,6 +18,7 @@ from replica.core.delivery.signs import FRAMES_A_SECOND
 from replica.node.standing import OPENING_MAX
 from tandemq.cli.view import PairView
 from tandemq.config import Limits
+from tandemq.errors import from_rpc_error
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
 from tests.integration.support import Raw, new_name, raw_to, refused
@@ -29,13 +30,21 @@ pytestmark = pytest.mark.process
 
 
 async def opened(member: Raw, queue: str, count: int) -> list[Any]:
-    """Streams whose first answer has come, all on one connection."""
+    """Streams whose first answer has come, all on one connection. One whose way to the master broke is opened again, as
+    its refusal says: on a busy machine a connection between the members takes longer than gRPC waits for it.
+    """
 
     async def open_one() -> Any:
-        call = member.queue.Consume()
-        await call.write(service.ConsumeRequest(open={"queue": queue, "client_id": b"c"}))
-        assert (await call.read()).HasField("opened")
-        return call
+        while True:
+            call = member.queue.Consume()
+            try:
+                await call.write(service.ConsumeRequest(open={"queue": queue, "client_id": b"c"}))
+                assert (await call.read()).HasField("opened")
+            except grpc.aio.AioRpcError as error:
+                if from_rpc_error(error).reason != "NOT_MASTER":
+                    raise
+            else:
+                return call
 
     async with asyncio.timeout(OUTER_S):
         return await asyncio.gather(*(open_one() for _ in range(count)))
