@@ -6,15 +6,29 @@ import asyncio
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from replica.core.messages import bodies
 from replica.core.state.outcomes import Failed, Moved
-from tandemq.v1.common_pb2 import LEVEL_LOCAL, LEVEL_PAIR_RECV, LEVEL_PAIR_SYNC, Error, Level, Reason, ResponseHeader
+from replica.machine import handle_of, handle_prefix
+from tandemq.v1.common_pb2 import (
+    COMPLETION_STORED,
+    LEVEL_LOCAL,
+    LEVEL_PAIR_RECV,
+    LEVEL_PAIR_SYNC,
+    Error,
+    Level,
+    Reason,
+    ResponseHeader,
+)
 from tandemq.v1.common_pb2 import Warning as WarningKind
-from tandemq.v1.queue_service_pb2 import EnqueueAck, EntryDuplicate, EntryError
+from tandemq.v1.queue_service_pb2 import EnqueueAck, EnqueueResult, EntryDuplicate, EntryError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from replica.core.domain import Domain
     from replica.core.state.outcomes import Answer, EnqueueDone, LeaseDone
     from replica.node.members import Members
+    from tandemq.v1.message_pb2 import Message
 
 _TEXT = MappingProxyType(
     {
@@ -77,6 +91,40 @@ def entry_error(reason: int, queue: str) -> Error:
     """The refusal of one entry of a batch."""
     text = _TEXT.get(reason, "the entry was refused by queue {}")  # type: ignore[call-overload]  # enum number
     return Error(reason=reason, message=text.format(queue))  # type: ignore[arg-type]  # enum number
+
+
+def results_of(
+    domain: int, queue: str, rows: Sequence[Message], done: EnqueueDone, first_ordinal: int = 0
+) -> Iterator[EnqueueResult]:
+    """What each message came to, in order. `first_ordinal`: place of the first one in the body of its record."""
+    prefix = done.handles or handle_prefix(domain, done.queue_id)
+    refused, doubles = dict(done.refusals), dict(done.doubles)
+    index = done.first_index
+    for ordinal, row in enumerate(rows):
+        if ordinal in refused:
+            yield EnqueueResult(error=entry_error(refused[ordinal], queue))
+            continue
+        if ordinal in doubles:
+            first = doubles[ordinal]
+            yield EnqueueResult(
+                index=first,
+                completion=COMPLETION_STORED,
+                duplicate=True,
+                handle=handle_of(prefix, first),
+                completed=not done.handles,
+            )
+            continue
+        result = EnqueueResult(
+            index=index,
+            id=bodies.message_id(domain, done.epoch, done.log_index, first_ordinal + ordinal),
+            completion=COMPLETION_STORED,
+            handle=handle_of(prefix, index),
+            completed=not done.handles,
+        )
+        if done.downgraded and row.persistent:
+            result.warning = WarningKind.WARNING_PERSISTENCE_DOWNGRADED
+        yield result
+        index += 1
 
 
 def ack_of(queue: str, done: EnqueueDone) -> EnqueueAck:

@@ -1,6 +1,8 @@
-"""Draws what the clients of a pipeline do: "publications", which stage and publish batches and take numbered ones,
-"readers", which read the journal under a name while the log is trimmed behind them, "rebuilt", in which both go on in a
-pair that was formed anew, and "units", which take and put by one call.
+"""Draws what the clients of a pipeline do. It carries nothing out.
+
+"publications": they stage and publish batches and take numbered ones; "readers": they read the journal under a name
+while the log is trimmed behind them; "rebuilt": both go on in a pair that was formed anew; "units": they take
+and put by one call.
 """
 
 from __future__ import annotations

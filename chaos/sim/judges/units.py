@@ -49,17 +49,17 @@ def broken(pair: Pair, units: Units) -> Iterator[str]:
     for member in pair.members.values():
         if member.domain is None or not member.is_serving:
             continue
-        told = fates.read(member.machine.disk, pair.members[member.peer].machine.disk)
-        if told is not None:
+        followed = fates.read(member.machine.disk, pair.members[member.peer].machine.disk)
+        if followed is not None:
             pair.run.count("units followed")
-            yield from _of(told, units)
+            yield from _of(followed, units)
 
 
-def _of(told: Fates, units: Units) -> Iterator[str]:
+def _of(followed: Fates, units: Units) -> Iterator[str]:
     for source in sorted(units.wanted):
-        made = {queue: told.payloads.get(payload_of(message)) for queue, message in made_of(source).items()}
+        made = {queue: followed.payloads.get(payload_of(message)) for queue, message in made_of(source).items()}
         there = sorted(queue for queue, copy in made.items() if copy is not None)
-        origin = told.payloads.get(payload_of(source))
+        origin = followed.payloads.get(payload_of(source))
         if there and len(there) < len(made):
             yield f"of {source} only {there[0]} has what was made of it"
         if there and (origin is None or origin.final != FINAL_STATE_CONSUMED):

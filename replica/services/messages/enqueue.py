@@ -1,5 +1,5 @@
-"""Makes the body of a record of messages in rows, the same bytes whenever they are sent again, at either member, and
-the answer of what they came to; refuses what is too large before it costs anything. Orders nothing.
+"""Makes of messages in rows the body of their record, the same bytes whenever they are sent again, at either member;
+refuses what is too large before it costs anything. Orders nothing.
 """
 
 from __future__ import annotations
@@ -8,19 +8,17 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from replica.core.messages import bodies
-from replica.machine import Refused, columns_of, handle_of, handle_prefix
+from replica.machine import Refused, columns_of
 from replica.machine.plan.content import check_content, check_counts
 from replica.rpc.refusals import refusal
-from replica.services.answers import entry_error
 from replica.services.weighing import problem_of_request
-from tandemq.v1.common_pb2 import COMPLETION_STORED, Reason
-from tandemq.v1.common_pb2 import Warning as WarningKind
-from tandemq.v1.queue_service_pb2 import EnqueueBatch, EnqueueResult
+from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from replica.core.state.outcomes import EnqueueDone, Failed
+    from replica.core.state.outcomes import Failed
     from replica.machine import Columns, Limits
     from tandemq.v1.message_pb2 import Message
 
@@ -66,40 +64,6 @@ async def columns_and_body(
     if len(body) > limits.batch_bytes_max:
         raise Refused(too_large, _too_large(len(body), limits))
     return columns, body
-
-
-def results_of(
-    domain: int, queue: str, rows: Sequence[Message], done: EnqueueDone, first_ordinal: int = 0
-) -> Iterator[EnqueueResult]:
-    """What each message came to, in order. `first_ordinal`: place of the first one in the body of its record."""
-    prefix = done.handles or handle_prefix(domain, done.queue_id)
-    refused, doubles = dict(done.refusals), dict(done.doubles)
-    index = done.first_index
-    for ordinal, row in enumerate(rows):
-        if ordinal in refused:
-            yield EnqueueResult(error=entry_error(refused[ordinal], queue))
-            continue
-        if ordinal in doubles:
-            first = doubles[ordinal]
-            yield EnqueueResult(
-                index=first,
-                completion=COMPLETION_STORED,
-                duplicate=True,
-                handle=handle_of(prefix, first),
-                completed=not done.handles,
-            )
-            continue
-        result = EnqueueResult(
-            index=index,
-            id=bodies.message_id(domain, done.epoch, done.log_index, first_ordinal + ordinal),
-            completion=COMPLETION_STORED,
-            handle=handle_of(prefix, index),
-            completed=not done.handles,
-        )
-        if done.downgraded and row.persistent:
-            result.warning = WarningKind.WARNING_PERSISTENCE_DOWNGRADED
-        yield result
-        index += 1
 
 
 def _too_large(size: int, limits: Limits) -> str:

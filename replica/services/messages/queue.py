@@ -17,7 +17,7 @@ from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import filters, forward
-from replica.services.answers import Answered, FutureWaiter, header_of, level_of
+from replica.services.answers import Answered, FutureWaiter, header_of, level_of, results_of
 from replica.services.checks import (
     is_immediate,
     problem_of_receiving,
@@ -30,7 +30,7 @@ from replica.services.checks import (
 from replica.services.locality import check_origin
 from replica.services.messages import consume
 from replica.services.messages.completion import CompletionHandlers
-from replica.services.messages.enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_size, results_of
+from replica.services.messages.enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_size
 from replica.services.messages.one_way import OneWay
 from replica.services.messages.produce import ProduceStream
 from tandemq.v1.common_pb2 import Level, Reason

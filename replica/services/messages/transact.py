@@ -14,10 +14,10 @@ from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
-from replica.services.answers import Answered, FutureWaiter, header_of, level_of
+from replica.services.answers import Answered, FutureWaiter, header_of, level_of, results_of
 from replica.services.checks import problem_of_ttl, stale_epoch
 from replica.services.locality import check_origin
-from replica.services.messages.enqueue import ROW_BYTES_MORE, columns_and_body, results_of
+from replica.services.messages.enqueue import ROW_BYTES_MORE, columns_and_body
 from replica.services.weighing import problem_of_unit, too_many
 from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -118,9 +118,7 @@ class TransactionHandlers:
 def _problem_of_size(request: bytes, limits: Limits) -> Failed | None:
     """What is wrong with a request before it is parsed. The exact limit is of the body, which is not made yet."""
     if len(request) > limits.batch_bytes_max + ROW_BYTES_MORE * limits.batch_messages_max:
-        most = limits.batch_bytes_max
-        text = f"a unit of work of {len(request)} bytes; it may have {most}: make it smaller, or stage its messages"
-        return refusal(Reason.REASON_TXN_TOO_LARGE, text, {"limit": str(most)})
+        return too_many("bytes", len(request), limits.batch_bytes_max)
     return problem_of_unit(request, limits)
 
 
