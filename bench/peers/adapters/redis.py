@@ -11,7 +11,6 @@ from bench.peers.packaged import OLDER, Packaged
 from bench.peers.place import HOST, BenchError, Place, wait_for_port
 from bench.peers.programs import Programs
 
-WAITAOF_SINCE = (7, 2)
 LINK_S = 20
 
 
@@ -20,6 +19,10 @@ class Redis(Packaged):
     product = "Redis"
     form = ", primary + replica, appendfsync always"
     copies = 2
+    # The replica's answer follows its sync: beforeSleep() flushes the file before it writes to its primary. WAITAOF, of
+    # 7.2 and newer, promises no more of such a replica and costs up to a second: the replica says how far it has synced
+    # before it syncs (docs/decisions/0058-peers-of-today.md).
+    promise = "synced on both: appendfsync always here, WAIT 1 for a replica with appendfsync always"
     client = "redis"
     client_title = "redis-py, pipelines of XADD"
     open_loop = True
@@ -29,16 +32,6 @@ class Redis(Packaged):
     def __init__(self, place: Place) -> None:
         super().__init__(place)
         self._ports = {role: place.port() for role in self.roles}
-
-    @property
-    def promise(self) -> str:  # type: ignore[override]
-        if self._waitaof():
-            return "synced on both: WAITAOF 1 1"
-        # The replica's answer follows its sync: beforeSleep() flushes the file before it writes to clients.
-        return "synced on both: appendfsync always here, WAIT 1 for a replica with appendfsync always"
-
-    def _waitaof(self) -> bool:
-        return self.installed.version.numbers[:2] >= WAITAOF_SINCE
 
     @classmethod
     def program(cls, which: str) -> str:
@@ -96,7 +89,7 @@ class Redis(Packaged):
         return self.said(self.program("cli"), "-p", str(self._ports[role]), *words)
 
     def target(self) -> dict[str, Any]:
-        return {"host": HOST, "port": self._ports[self.roles[0]], "waitaof": self._waitaof()}
+        return {"host": HOST, "port": self._ports[self.roles[0]]}
 
     def settings(self) -> list[Setting]:
         found = [self.version_setting(self._running())]

@@ -1,5 +1,4 @@
-"""Redis through redis-py: a stream and one consumer group. A request is a pipeline of XADD that ends in WAIT or
-WAITAOF.
+"""Redis through redis-py: a stream and one consumer group. A request is a pipeline of XADD that ends in WAIT.
 
 The pipeline is not a transaction, and each message has an id of its own. A few connections take turns, so that batches
 are made while others are synced, and one sync serves several. A consumer acknowledges a batch and asks for the next in
@@ -10,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
 
 import redis.asyncio as asyncio_redis
 import uvloop
@@ -22,6 +20,7 @@ from bench.peers.load import Job, in_lanes
 GROUP = "bench"
 CONNECTIONS = 5
 SYNC_MS = 10_000  # how long a copy may take before the run fails
+SYNCED = ("WAIT", 1, SYNC_MS)
 BLOCK_MS = 100
 
 
@@ -54,8 +53,8 @@ async def produce_from_many(job: Job) -> None:
             pipeline = redis.pipeline(transaction=False)
             for payload, _ in messages:
                 pipeline.execute_command("XADD", job.queue, "*", "b", payload)
-            pipeline.execute_command(*synced_by(job))
-            check_synced(job, (await pipeline.execute())[-1])
+            pipeline.execute_command(*SYNCED)
+            check_synced((await pipeline.execute())[-1])
 
         return send
 
@@ -64,13 +63,8 @@ async def produce_from_many(job: Job) -> None:
     await asyncio.gather(*(client.aclose() for client in clients))
 
 
-def synced_by(job: Job) -> tuple[object, ...]:
-    return ("WAITAOF", 1, 1, SYNC_MS) if job.target["waitaof"] else ("WAIT", 1, SYNC_MS)
-
-
-def check_synced(job: Job, answer: Any) -> None:
-    copies = answer if job.target["waitaof"] else [1, answer]
-    assert min(copies) >= 1, "the replica did not answer in time"
+def check_synced(copies: int) -> None:
+    assert copies >= 1, "the replica did not answer in time"
 
 
 def produce_lane(job: Job) -> None:
@@ -82,8 +76,8 @@ def produce_lane(job: Job) -> None:
             pipeline = redis.pipeline(transaction=False)
             for payload in payloads:
                 pipeline.execute_command("XADD", job.queue, "*", "b", payload)
-            pipeline.execute_command(*synced_by(job))
-            check_synced(job, pipeline.execute()[-1])
+            pipeline.execute_command(*SYNCED)
+            check_synced(pipeline.execute()[-1])
             job.answered(len(payloads), payloads.began)
 
 
@@ -101,4 +95,4 @@ def consume(job: Job) -> None:
             entries = found[0][1] if found else []
             settled = [number for number, _ in entries]
             job.received([fields[b"b"] if isinstance(fields, dict) else fields[1] for _, fields in entries])
-        redis.execute_command("WAIT", 1, SYNC_MS)
+        redis.execute_command(*SYNCED)
