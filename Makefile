@@ -241,7 +241,7 @@ sim-steps: $(STAMP) ## every pair of faults at every pair of steps of a promotio
 sim-bugs: $(STAMP) ## plant each known bug and see that the simulator finds it within its budget; name rules no run shows
 	$(BIN)/python -m chaos.sim bugs
 
-interop: $(STAMP) ## three scripts by clients in Go, Java, Node and Rust, over kills of master and replica and a handoff (CLIENTS="go rust": only these)
+interop: $(STAMP) ## four scripts by clients in Go, Java, Node and Rust, over kills of master and replica and a handoff (CLIENTS="go rust": only these)
 	$(BIN)/python -m tests.interop.run $(CLIENTS)
 
 names: $(STAMP) etcd ## names of witness, etcd, members that get another address, in a network of its own with a DNS server: how soon they are found (2 minutes)

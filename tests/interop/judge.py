@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from tests.interop.script import Step
 
 # What a client's lines begin with; other lines are noise of its language, and shown when it fails.
-WORDS = ("sent", "acked", "message", "settled", "answer", "length", "facts", "refused", "repeated")
+WORDS = ("sent", "acked", "message", "settled", "unit", "answer", "length", "facts", "refused", "repeated")
 
 # What a client reads when it asks for two copies: the number of the status, the reason, and whether it is stored.
 ASKED = {
@@ -67,6 +67,8 @@ class Judge:
                 return f"{step.verb} {name} {values['count']}"
             case "expect":
                 return f"length {name}"
+            case "unit":
+                return f"unit {name} {self.run}/{values['into']} {self.run}/{values['also']}"
             case "ask":
                 return f"ask {name} {first} {values['copies']}"
             case verb:
@@ -94,6 +96,8 @@ class Judge:
             case "settle" | "consume":
                 _same([line for line in found if not line.startswith("settled ")], _messages(queue.taken + 1, count))
                 _settled(found, queue)
+            case "unit":
+                self._units(found, queue, [self.queues[values[each]] for each in ("into", "also")])
             case "reply":
                 _same(found, [])
                 queue.settled = queue.taken
@@ -111,6 +115,18 @@ class Judge:
                 _same(found, [f"length {values['length']}"])
             case _:
                 _same(found, [])
+
+    @staticmethod
+    def _units(found: list[str], queue: _Queue, entered: list[_Queue]) -> None:
+        """Each that was taken is settled, once, and is followed by one message in each of two queues."""
+        for number in range(queue.settled + 1, queue.taken + 1):
+            for other in entered:
+                other.sent += 1
+            expected = " ".join(["unit", *map(str, [number, *(other.sent for other in entered)])])
+            _same(found[:1], [expected])
+            found = found[1:]
+            queue.settled = number
+        _same(found, [])
 
 
 def _messages(first: int, count: int) -> list[str]:

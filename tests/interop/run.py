@@ -15,7 +15,7 @@ from rich.table import Table
 from chaos.cluster import ClusterError
 from tests.interop.clients import CLIENTS, ClientFailed, Missing
 from tests.interop.judge import Wrong
-from tests.interop.sessions import COPIES, SCRIPT, STREAMS, Session, run_false_scripts, run_session
+from tests.interop.sessions import COPIES, SCRIPT, STREAMS, UNITS, Session, run_false_scripts, run_session
 from tests.support.clusters import quick
 
 COLUMNS = (
@@ -33,7 +33,7 @@ COLUMNS = (
     "outcome",
 )
 
-SCRIPTS = (SCRIPT, STREAMS, COPIES)
+SCRIPTS = (SCRIPT, STREAMS, COPIES, UNITS)
 
 
 async def _one(name: str, say: Console) -> list[Session]:

@@ -16,6 +16,7 @@ VERBS = {
     "receive": ("queue", "count"),
     "settle": ("queue",),
     "consume": ("queue", "count"),
+    "unit": ("queue", "into", "also"),
     "reply": ("queue",),
     "pairwise": ("queue",),
     "ask": ("queue", "copies", "answer"),

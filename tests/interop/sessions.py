@@ -30,6 +30,7 @@ from tests.support.until import OUTER_S, until
 
 FOLDER = Path(__file__).resolve().parent
 SCRIPT, STREAMS, COPIES = FOLDER / "session.txt", FOLDER / "streams.txt", FOLDER / "copies.txt"
+UNITS = FOLDER / "units.txt"
 HANDOFF_S = 20
 ORDERED = 'tandemq_log_index{domain="main"'
 # Right lines that do not hold, each behind what makes them false: a client that tells what it did not see is found out.

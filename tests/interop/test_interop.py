@@ -10,7 +10,7 @@ import pytest
 
 from tests.interop import golden
 from tests.interop.clients import CLIENTS, HERE, Missing
-from tests.interop.sessions import COPIES, FALSE_SCRIPTS, SCRIPT, run_false_scripts, run_session
+from tests.interop.sessions import COPIES, FALSE_SCRIPTS, SCRIPT, UNITS, run_false_scripts, run_session
 from tests.support.clusters import quick
 
 QUICK_TO_BUILD = ("go", "node")
@@ -42,6 +42,17 @@ async def test_a_client_reads_that_a_message_is_stored_on_fewer_copies(name: str
     async with quick(tmp_path).running() as cluster:
         session = await run_session(cluster, command, lambda _line: None, COPIES)
     assert (session.sent, session.taken, session.lost) == (10, 10, 2)
+
+
+@pytest.mark.process
+@pytest.mark.timeout(630)
+@pytest.mark.parametrize("name", QUICK_TO_BUILD)
+async def test_a_client_takes_and_sends_as_one(name: str, tmp_path: Path) -> None:
+    """Messages that are followed by two others each, over two kills and a handoff: U2, U8, U11."""
+    command = command_of(name)
+    async with quick(tmp_path).running() as cluster:
+        session = await run_session(cluster, command, lambda _line: None, UNITS)
+    assert (session.sent, session.taken, session.kills, session.handoffs) == (900, 900, 2, 1)
 
 
 @pytest.mark.process

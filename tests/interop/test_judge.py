@@ -23,6 +23,9 @@ STEPS = (
     ("answers queue=q count=2", "answer re:1/answer re:2"),
     ("consume queue=q count=2", "message 6 6/settled 6 1/message 7 7/settled 7 1"),
     ("expect queue=q length=0", "length 0"),
+    ("stream queue=q count=2 batch=2", "acked 1 2 8"),
+    ("receive queue=q count=2", "message 8 8/message 9 9"),
+    ("unit queue=q into=r also=s", "unit 8 1 1/unit 9 2 2"),
     ("pairwise queue=two", ""),
     ("ask queue=two copies=0 answer=stored", "refused 10 NOT_ENOUGH_COPIES stored"),
     ("once queue=two", "sent 1"),
@@ -43,7 +46,7 @@ def judged(changes: dict[str, str]) -> Judge:
 
 def test_what_is_right_passes() -> None:
     judge = judged({})
-    assert (judge.sent, judge.taken) == (8, 7)
+    assert (judge.sent, judge.taken) == (14, 9)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +98,12 @@ def test_what_is_right_passes() -> None:
         ("consume", "message 6 6/message 7 7/settled 7 0", "found 'settled 7 0', which makes 5 settled of 7 taken"),
         ("consume", "message 6 6/message 7 7/settled 6 1", "found 6 settled of 7 taken"),
         ("consume", "message 6 6/message 7 7/settled 7 2/length 0", "found 'length 0', not nothing"),
+        # A unit that was done twice, one that was not, one whose message entered one queue alone, another's answer.
+        ("unit", "unit 8 1 1/unit 9 3 2", "found 'unit 9 3 2', not 'unit 9 2 2'"),
+        ("unit", "unit 8 1 1", "found nothing, not 'unit 9 2 2'"),
+        ("unit", "unit 8 1 1/unit 9 2 1", "found 'unit 9 2 1', not 'unit 9 2 2'"),
+        ("unit", "unit 9 1 1/unit 8 2 2", "found 'unit 9 1 1', not 'unit 8 1 1'"),
+        ("unit", "unit 8 1 1/unit 9 2 2/unit 9 2 2", "found 'unit 9 2 2', not nothing"),
         ("expect", "length 1", "found 'length 1', not 'length 0'"),
         ("pairwise", "sent 1", "found 'sent 1', not nothing"),
         # Another status, another reason, nothing said of what became of it, an answer that was none.
@@ -149,6 +158,9 @@ def test_a_client_is_not_told_what_it_has_to_find() -> None:
         "answers run/q",
         "consume run/q 2",
         "length run/q",
+        "stream run/q 8 2 2",
+        "receive run/q 2",
+        "unit run/q run/r run/s",
         "pairwise run/two",
         "ask run/two 1 0",
         "once run/two",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.interop.script import ScriptError, Step, parse, read
-from tests.interop.sessions import COPIES, SCRIPT, STREAMS
+from tests.interop.sessions import COPIES, SCRIPT, STREAMS, UNITS
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_right_line_is_read() -> None:
 
 
 def test_the_scripts_are_right() -> None:
-    for script in (SCRIPT, STREAMS):
+    for script in (SCRIPT, STREAMS, UNITS):
         assert {"kill", "handoff", "await"} <= {step.verb for step in read(script)}
     copies = read(COPIES)
     assert {"lose", "await"} <= {step.verb for step in copies}

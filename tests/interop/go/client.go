@@ -25,6 +25,7 @@ const (
 type client struct {
 	queues  v1.QueueServiceClient
 	admin   v1.QueueAdminServiceClient
+	units   v1.TransactionServiceClient
 	leased  map[string][]*v1.Settlement // by queue: what acknowledges the messages that were received
 	handles map[string][][]byte         // by queue: of the messages that were sent
 	asked   *v1.EnqueueRequest          // the last one that had to be on so many copies
@@ -32,7 +33,7 @@ type client struct {
 
 func newClient(conn *grpc.ClientConn) *client {
 	queues, admin := v1.NewQueueServiceClient(conn), v1.NewQueueAdminServiceClient(conn)
-	return &client{queues, admin, map[string][]*v1.Settlement{}, map[string][][]byte{}, nil}
+	return &client{queues, admin, v1.NewTransactionServiceClient(conn), map[string][]*v1.Settlement{}, map[string][][]byte{}, nil}
 }
 
 func id() []byte {
@@ -129,6 +130,24 @@ func (c *client) settle(queue string) {
 	answer := unary(c.queues.Settle, &v1.SettleRequest{Queue: queue, RequestId: id(), Settlements: leased})
 	for i, result := range answer.Results {
 		fmt.Println("settled", leased[i].Ranges[len(leased[i].Ranges)-1].First, result.Settled)
+	}
+	delete(c.leased, queue)
+}
+
+// unit makes a unit of work of each message that was received: it is acknowledged, and one enters each of two queues
+// because of it. All three happen, or none does.
+func (c *client) unit(queue string, into ...string) {
+	for _, part := range c.leased[queue] {
+		for _, each := range part.Ranges {
+			ack := &v1.Settlement{LeaseId: part.LeaseId, Ranges: []*v1.IndexRange{each}, Outcome: part.Outcome}
+			request := &v1.TransactRequest{RequestId: id(), Settles: []*v1.QueueSettlements{{Queue: queue, Settlements: []*v1.Settlement{ack}}}}
+			for _, name := range into {
+				messages := []*v1.Message{{Payload: payload(int(each.First))}}
+				request.Puts = append(request.Puts, &v1.QueueMessages{Queue: name, Messages: messages})
+			}
+			puts := unary(c.units.Transact, request).Puts
+			fmt.Println("unit", each.First, puts[0].Results[0].Index, puts[1].Results[0].Index)
+		}
 	}
 	delete(c.leased, queue)
 }

@@ -40,6 +40,8 @@ func (c *client) do(verb, name string, values []string) {
 		c.settle(name)
 	case "consume":
 		c.consume(name, number(0))
+	case "unit":
+		c.unit(name, values...)
 	case "reply":
 		c.reply(name)
 	case "answers":

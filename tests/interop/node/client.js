@@ -15,7 +15,7 @@ const IN_DOUBT = [grpc.status.UNAVAILABLE, grpc.status.ABORTED, grpc.status.DEAD
 
 // 64-bit numbers as text: JavaScript's numbers are exact to 2^53 only.
 function load(folder) {
-  const names = ['queue_service', 'queue_admin_service'];
+  const names = ['queue_service', 'queue_admin_service', 'transaction_service'];
   const files = names.map((name) => path.join(folder, 'tandemq', 'v1', `${name}.proto`));
   return loader.loadSync(files, { includeDirs: [folder], longs: String, enums: String, defaults: true, oneofs: true });
 }
@@ -57,6 +57,7 @@ class Client {
     const { v1 } = grpc.loadPackageDefinition(definition).tandemq;
     this.queues = new v1.QueueService(address, grpc.credentials.createInsecure());
     this.admin = new v1.QueueAdminService(address, grpc.credentials.createInsecure());
+    this.units = new v1.TransactionService(address, grpc.credentials.createInsecure());
   }
 
   async create(queue, queueType) {
@@ -98,6 +99,20 @@ class Client {
     const settlements = this.leased[queue];
     const { results } = await unary(this.queues, 'Settle', { queue, requestId: id(), settlements });
     results.forEach((each, i) => console.log('settled', settlements[i].ranges.at(-1).first, each.settled));
+    delete this.leased[queue];
+  }
+
+  // Makes a unit of work of each message that was received: it is acknowledged, and one enters each of two queues
+  // because of it. All three happen, or none does.
+  async unit(queue, ...into) {
+    for (const { leaseId, ranges, outcome } of this.leased[queue]) {
+      for (const each of ranges) {
+        const settles = [{ queue, settlements: [{ leaseId, ranges: [each], outcome }] }];
+        const puts = into.map((queue) => ({ queue, messages: [{ payload: payload(each.first) }] }));
+        const answer = await unary(this.units, 'Transact', { requestId: id(), settles, puts });
+        console.log('unit', each.first, ...answer.puts.map(({ results }) => results[0].index));
+      }
+    }
     delete this.leased[queue];
   }
 

@@ -15,7 +15,7 @@ async function main([protos, address]) {
   for await (const line of readline.createInterface({ input: process.stdin })) {
     const [verb, name, ...values] = line.split(' ');
     if (verb === 'decode') decode(definition, name, ...values);
-    else if (verb === 'create') await client.create(name, ...values);
+    else if (verb === 'create' || verb === 'unit') await client[verb](name, ...values);
     else if (verb in copies) await copies[verb](client, name, ...values.map(Number));
     else if (verb in streams) await streams[verb](client.queues, name, ...values.map(Number));
     else await client[verb](name, ...values.map(Number));

@@ -9,6 +9,7 @@ use tonic::{Code, Status};
 
 use crate::v1::queue_admin_service_client::QueueAdminServiceClient;
 use crate::v1::queue_service_client::QueueServiceClient;
+use crate::v1::transaction_service_client::TransactionServiceClient;
 use crate::v1::*;
 
 const PATIENCE: Duration = Duration::from_secs(30); // for a call with its repetitions
@@ -18,6 +19,7 @@ const WAIT: Option<prost_types::Duration> = Some(prost_types::Duration { seconds
 pub struct Client {
     pub queues: QueueServiceClient<Channel>,
     pub admin: QueueAdminServiceClient<Channel>,
+    pub units: TransactionServiceClient<Channel>,
     leased: HashMap<String, Vec<Settlement>>, // by queue: what acknowledges the messages that were received
     handles: HashMap<String, Vec<Vec<u8>>>,   // by queue: of the messages that were sent
     pub asked: EnqueueRequest,                // the last one that had to be on so many copies
@@ -71,9 +73,10 @@ pub fn took(lease_id: u64, messages: Vec<DeliveredMessage>) -> Settlement {
 impl Client {
     pub fn connect(address: &str) -> Result<Self, tonic::transport::Error> {
         let channel = Endpoint::from_shared(format!("http://{address}"))?.connect_lazy();
-        let (queues, admin) = (QueueServiceClient::new(channel.clone()), QueueAdminServiceClient::new(channel));
+        let (queues, admin) = (QueueServiceClient::new(channel.clone()), QueueAdminServiceClient::new(channel.clone()));
+        let units = TransactionServiceClient::new(channel);
         let asked = EnqueueRequest::default();
-        Ok(Client { queues, admin, leased: HashMap::new(), handles: HashMap::new(), asked })
+        Ok(Client { queues, admin, units, leased: HashMap::new(), handles: HashMap::new(), asked })
     }
 
     pub async fn create(&mut self, name: String, kind: &str) -> Result<(), Status> {
@@ -136,6 +139,26 @@ impl Client {
         let request = SettleRequest { queue, request_id: id(), settlements, ..Default::default() };
         for (last, result) in last.iter().zip(unary!(self.queues, settle, request).results) {
             println!("settled {last} {}", result.settled);
+        }
+        Ok(())
+    }
+
+    /// Makes a unit of work of each message that was received: it is acknowledged, and one enters each of two queues
+    /// because of it. All three happen, or none does.
+    pub async fn unit(&mut self, queue: String, into: &[String]) -> Result<(), Status> {
+        for part in self.leased.remove(&queue).unwrap_or_default() {
+            for range in &part.ranges {
+                let settlements = vec![Settlement { ranges: vec![*range], ..part.clone() }];
+                let settles = vec![QueueSettlements { queue: queue.clone(), settlements }];
+                let payload = range.first.to_string();
+                let message = Message { payload: payload.into(), ..Default::default() };
+                let put = |name: &String| QueueMessages { queue: name.clone(), messages: vec![message.clone()] };
+                let puts = into.iter().map(put).collect();
+                let request = TransactRequest { request_id: id(), settles, puts, ..Default::default() };
+                let entered = unary!(self.units, transact, request).puts;
+                let (first, second) = (entered[0].results[0].index, entered[1].results[0].index);
+                println!("unit {} {first} {second}", range.first);
+            }
         }
         Ok(())
     }

@@ -25,6 +25,7 @@ async fn act(client: &mut Client, verb: &str, name: String, values: &[&str]) -> 
         "receive" => client.receive(name, number(0)?).await?,
         "settle" => client.settle(name).await?,
         "consume" => client.consume(name, number(0)?).await?,
+        "unit" => client.unit(name, &[values[0].into(), values[1].into()]).await?,
         "reply" => client.reply(name).await?,
         "answers" => client.answers(name).await?,
         "pairwise" => client.pairwise(name).await?,

@@ -49,6 +49,11 @@ class Client {
         .withDeadlineAfter(ATTEMPT_S, TimeUnit.SECONDS);
   }
 
+  TransactionServiceGrpc.TransactionServiceBlockingV2Stub units() {
+    return TransactionServiceGrpc.newBlockingV2Stub(channel)
+        .withDeadlineAfter(ATTEMPT_S, TimeUnit.SECONDS);
+  }
+
   static ByteString id() {
     UUID id = UUID.randomUUID();
     ByteBuffer bytes = ByteBuffer.allocate(16);
@@ -160,6 +165,31 @@ class Client {
       Settlement part = settlements.get(i);
       long last = part.getRanges(part.getRangesCount() - 1).getFirst();
       System.out.printf("settled %d %d%n", last, results.get(i).getSettled());
+    }
+  }
+
+  /**
+   * Makes a unit of work of each message that was received: it is acknowledged, and one enters each
+   * of two queues because of it. All three happen, or none does.
+   */
+  void unit(String queue, String... into) throws Exception {
+    for (Settlement part : leased.remove(queue)) {
+      for (IndexRange each : part.getRangesList()) {
+        Settlement ack = part.toBuilder().clearRanges().addRanges(each).build();
+        TransactRequest.Builder unit =
+            TransactRequest.newBuilder()
+                .setRequestId(id())
+                .addSettles(QueueSettlements.newBuilder().setQueue(queue).addSettlements(ack));
+        for (String name : into) {
+          Message message = Message.newBuilder().setPayload(payload(each.getFirst())).build();
+          unit.addPuts(QueueMessages.newBuilder().setQueue(name).addMessages(message));
+        }
+        TransactRequest request = unit.build();
+        List<QueueResults> puts = again(() -> units().transact(request)).getPutsList();
+        long first = puts.get(0).getResults(0).getIndex();
+        long second = puts.get(1).getResults(0).getIndex();
+        System.out.printf("unit %d %d %d%n", each.getFirst(), first, second);
+      }
     }
   }
 

@@ -24,6 +24,7 @@ final class Main {
       case "receive" -> client.receive(name, number(step[2]));
       case "settle" -> client.settle(name);
       case "consume" -> client.consume(name, number(step[2]));
+      case "unit" -> client.unit(name, step[2], step[3]);
       case "reply" -> client.reply(name);
       case "answers" -> client.answers(name);
       case "pairwise" -> client.pairwise(name);
