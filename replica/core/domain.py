@@ -248,6 +248,8 @@ class Domain:
         if self.orders.room.lines and self.shared.serving and not self.shared.draining:
             self.orders.room.expire()
         if self.mastership.commit.can_commit:
+            if self.consumers.ahead.under_way:
+                self.consumers.ahead.look()
             self.orders.expire()
             self.dying.look(now_ms)
             self.orders.replying.look(now_ms)

@@ -120,6 +120,15 @@ class Machine:
         runs = lease.ranges if lease is not None else ()
         return [common_pb2.IndexRange(first=low, count=high - low) for low, high in runs]
 
+    def has_expired(self, queue_id: int, ranges: Iterable[common_pb2.IndexRange], time_ms: int) -> bool:
+        """Whether the time of one of these messages is over by then, whoever has it."""
+        queue = self.state.numbered(queue_id)
+        return any(
+            expiry <= time_ms
+            for part in ranges
+            for expiry, _, _ in queue.timed_runs(part.first, part.first + part.count)
+        )
+
     def is_leased_by_others(self, queue_id: int, client_id: bytes) -> bool:
         """Somebody else holds a lease. Walks over the queue's leases."""
         return any(lease.client_id != client_id for lease in self.state.numbered(queue_id).leases.values())

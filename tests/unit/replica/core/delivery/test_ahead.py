@@ -6,16 +6,19 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
-from replica.core.state.calls import Consumer, PendingCall
+from replica.core.delivery.ahead import WAIT_MS_MAX
+from replica.core.state.calls import Consumer, PendingCall, PendingEnqueue
 from replica.core.state.outcomes import LeaseDone
-from replica.machine import QueueCall, SettleCall
+from replica.machine import EnqueueCall, QueueCall, SettleCall, columns_of
 from replica.machine.plan.lease import Coming
 from tandemq.peer.v1.peer_service_pb2 import OpAck
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE, QUEUE_ACTION_UPDATE
 from tandemq.v1.common_pb2 import IndexRange
+from tandemq.v1.message_pb2 import MessageBatch
 from tandemq.v1.queue_admin_service_pb2 import GROUP_MODE_ORDERED, PERSISTENCE_CONDITIONAL, QueueConfig
-from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_RELEASE, Outcome, Settlement
+from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_RELEASE, EnqueueBatch, Outcome, Settlement
 from tests.support.clients import Producer, Waiter, create
 from tests.support.pair import Pair
 
@@ -71,6 +74,17 @@ def ordered(pair: Pair, above: int) -> Sequence[str | None]:
     log = pair.a.shared.log
     headers = (log.header_at(index) for index in range(above + 1, log.last_index + 1))
     return [header.WhichOneof("op") for header in headers if header is not None]
+
+
+def send_one(pair: Pair, name: str, *, into: Waiter | None = None, **columns: Any) -> Sequence[str | None]:
+    """A message of a unary call, with what it says of itself, and what it becomes in one step."""
+    above = pair.a.shared.log.last_index
+    batch = EnqueueBatch(queue="q", messages=MessageBatch(payloads=[name.encode()], **columns))
+    body = batch.SerializeToString()
+    identity = {"request_id": name.encode().rjust(16), "request_hash": 1}
+    call = EnqueueCall("q", b"", 0, columns_of(batch), "a", **identity)
+    pair.a.submit(PendingEnqueue(into or Waiter(), call, body))
+    return ordered(pair, above)
 
 
 def in_one_step(pair: Pair, producer: Producer) -> Sequence[str | None]:
@@ -250,19 +264,113 @@ def test_a_queue_that_is_deleted_meanwhile_delivers_nothing() -> None:
     assert taker.indexes == []
 
 
-def test_a_lease_that_ends_before_the_commit_delivers_nothing_and_takes_no_credit() -> None:
-    pair = paired()
-    taker = Taker(pair, credit=1)
-    taker.consumer.duration_ms = 10
-    in_one_step(pair, Producer(pair, "p"))
-    assert taker.consumer.credit_messages == 0
+def slowly(pair: Pair, milliseconds: int) -> Sequence[str | None]:
+    """So long passes, and no disk writes anything; what is ordered meanwhile."""
     above = pair.a.shared.log.last_index
-    pair.tick(20)
-    assert ordered(pair, above) == ["expire"]
+    for _ in range(milliseconds // 20):
+        pair.tick(20)
+    return ordered(pair, above)
+
+
+def counts(taker: Taker) -> list[list[int] | None]:
+    """How often what it was handed was delivered, that time included; None: it was the first."""
+    return [part.delivery_counts for done in taker.waiter.answers for part in done.slices]
+
+
+def test_no_lease_ends_that_nobody_was_given() -> None:
+    """A slow commit outlasts a short lease: its message died of one delivery that never was."""
+    pair = paired(lease_duration=Duration(seconds=1), max_deliveries=1)
+    taker = Taker(pair, credit=1)
+    assert in_one_step(pair, Producer(pair, "p")) == ["enqueue", "lease"]
+    assert slowly(pair, 3_000) == ["settle"], "it waits for its commit as if nobody had been leased it"
     pair.quiesce()
-    ((_, indexes),) = taker.leases
-    assert indexes == [1], "under the lease that followed"
+    assert (taker.indexes, counts(taker)) == ([1], [None])
     assert taker.consumer.credit_messages == 0
+    assert pair.a.core.orders.machine.queue_info("q", "a").dead_lettered_total == 0
+
+
+def test_a_lease_is_delivered_while_most_of_its_time_is_left() -> None:
+    pair = paired(lease_duration=Duration(seconds=1))
+    taker = Taker(pair)
+    in_one_step(pair, Producer(pair, "p"))
+    pair.now_ms += 501  # and the commit is there before the next tick
+    pair.a.core.orders.set_now(pair.wall_ms)
+    pair.quiesce()
+    ((lease_id, indexes),) = taker.leases
+    assert (indexes, counts(taker)) == ([1], [None])
+    assert pair.a.core.orders.machine.state.leases[lease_id].since_ms == pair.wall_ms
+
+
+def test_what_comes_back_to_the_queue_waits_for_no_slow_commit() -> None:
+    pair = paired()
+    taker, producer = Taker(pair, credit=3), Producer(pair, "p")
+    producer.send(pair.a)
+    pair.quiesce()
+    in_one_step(pair, producer)
+    taker.settle(OUTCOME_RELEASE)
+    assert slowly(pair, WAIT_MS_MAX) == []
+    assert slowly(pair, 20) == ["settle", "lease"]
+    assert taker.indexes == [1, 1], "what is committed is delivered, whatever the disk does"
+    pair.quiesce()
+    assert taker.indexes == [1, 1, 2]
+
+
+def test_a_message_whose_time_is_over_before_its_commit_is_delivered_to_nobody() -> None:
+    pair = paired()
+    taker = Taker(pair)
+    assert send_one(pair, "short", ttls_ms=[100]) == ["enqueue", "lease"]
+    slowly(pair, 200)
+    pair.settle(100)
+    assert taker.indexes == []
+    info = pair.a.core.orders.machine.queue_info("q", "a")
+    assert (info.length, info.expired_total) == (0, 1)
+    assert taker.consumer.credit_messages == 10
+
+
+def test_who_is_back_before_the_commit_gets_it_under_a_lease_of_his_own() -> None:
+    pair = paired()
+    gone = Taker(pair)
+    in_one_step(pair, Producer(pair, "p"))
+    gone.leave()
+    waiter = Waiter()
+    again = Consumer(waiter, "q", b"c", 0, credit_messages=1, credit_bytes=1 << 20, member="a")
+    pair.a.core.attach(again, pair.wall_ms, 0)
+    pair.a.dispatch(pair.a.core)
+    assert waiter.answers == []
+    pair.quiesce()
+    assert gone.indexes == []
+    assert [part.first_index for done in waiter.answers for part in done.slices] == [1]
+
+
+def test_a_gone_consumers_message_is_free_again_when_a_handoff_came_to_nothing() -> None:
+    pair = paired()
+    gone, other = Taker(pair, "1"), Taker(pair, "2")
+    in_one_step(pair, Producer(pair, "p"))
+    gone.leave()
+    pair.a.shared.drain(draining=True)  # nothing may be ordered while the last of it is committed
+    pair.quiesce()
+    assert other.indexes == []
+    pair.a.shared.drain(draining=False)
+    pair.settle(100)
+    assert other.indexes == [1]
+
+
+def test_whoever_is_next_stays_it_when_a_message_is_not_for_now() -> None:
+    """Else of two consumers one got everything, where every other message was delayed."""
+    pair = paired()
+    first, second = Taker(pair, "1"), Taker(pair, "2")
+    for number in range(4):
+        assert send_one(pair, f"later {number}", delays_ms=[3_600_000]) == ["enqueue"]
+        assert send_one(pair, f"now {number}") == ["enqueue", "lease"]
+        pair.quiesce()
+    assert (first.indexes, second.indexes) == ([2, 6], [4, 8])
+
+
+def test_a_batch_of_which_nothing_entered_leases_nothing_else_ahead() -> None:
+    pair = paired(persistence=PERSISTENCE_CONDITIONAL)
+    Taker(pair)
+    assert send_one(pair, "one", dedup_ids=["x"], persistence=[1]) == ["enqueue"], "volatile, and not committed yet"
+    assert send_one(pair, "two", dedup_ids=["x"], persistence=[2]) == ["enqueue"], "it was there"
 
 
 def test_leases_reach_a_consumer_in_their_order() -> None:
