@@ -12,6 +12,7 @@ from typing import NamedTuple
 from replica.machine.plan.columns import Columns
 from replica.machine.plan.enqueue import EnqueueCall, check_may_enqueue, header_of
 from replica.machine.plan.reply_copies import check_reply_tos
+from replica.machine.plan.writers import check_room_for_writer, writer_of
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
 from replica.machine.state.stages import Stage, Writer
@@ -126,13 +127,7 @@ def plan_publish(state: State, now_ms: int, call: PublishCall) -> PublishPlan:
     """Once it is applied, the first publication is carried out by the records that `plan_staged` makes."""
     stages = state.stages
     _check_names(call)
-    known = stages.writers.get(call.writer)
-    if known is not None and known.query_id != call.query_id:
-        text = (
-            f"writer {call.writer!r} belongs to query {known.query_id!r}, whose last batch was {known.batch}; choose "
-            "another name, or release the writer when that query is over"
-        )
-        raise Refused(common_pb2.REASON_WRITER_TAKEN, text, {"query_id": known.query_id, "batch": str(known.batch)})
+    known = writer_of(stages, call.writer, call.query_id)
     if call.previous_batch is not None and (known is None or known.batch < call.previous_batch):
         raise _unheard_of(state, call, known)
     op = record_pb2.PublishOp(writer=call.writer, query_id=call.query_id, batch=call.batch)
@@ -141,9 +136,7 @@ def plan_publish(state: State, now_ms: int, call: PublishCall) -> PublishPlan:
         header.publish.stage_ids.extend(each for each in call.stage_ids if each in stages.by_id)
         header.publish.duplicate = True
         return PublishPlan(header if header.publish.stage_ids else None, True, 0, ())
-    if known is None and len(stages.writers) >= state.limits.writers_max:
-        text = f"{len(stages.writers)} writers are known in this domain, which is the limit; release one"
-        raise Refused(common_pb2.REASON_QUOTA_EXCEEDED, text, {"limit": str(state.limits.writers_max), "of": "writers"})
+    check_room_for_writer(state, call.writer)
     if missing := [stage_id for stage_id in call.stage_ids if stage_id not in stages.by_id]:
         raise _no_stage(missing)
     queue_ids = _check_queues(state, call)
