@@ -19,6 +19,7 @@ from replica.machine.plan.save import Bodies, SaveLimits, SavePlan
 from replica.machine.plan.settle import SettleCall, SettlePlan
 from replica.machine.plan.stage import PublishCall, StageCall
 from replica.machine.plan.unit import QueuePut, QueueSettling, UnitCall
+from replica.machine.plan.unit_identity import UnitIdentity
 from replica.machine.state.changes import Applied
 from replica.machine.state.config import milliseconds
 from replica.machine.state.dedup import DuplicateRun
@@ -84,6 +85,7 @@ __all__ = [
     "ToldWeights",
     "Totals",
     "UnitCall",
+    "UnitIdentity",
     "Window",
     "columns_of",
     "deliverable",

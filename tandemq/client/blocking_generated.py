@@ -27,6 +27,7 @@ from tandemq.client.readers import JournalReader
 from tandemq.client.receipts import Receipts
 from tandemq.client.settling import Act, Lost, Range
 from tandemq.client.staging import Published, Rows, Staged, WriterState
+from tandemq.client.units import UnitReceipts
 from tandemq.client.waits import Wait
 from tandemq.client.weights import PublishedWeights, WeightTable
 from tandemq.finding.names import FullName
@@ -246,7 +247,11 @@ class Client:
         *,
         min_copies: int = 0,
         request_id: bytes | None = None,
-    ) -> dict[str, Receipts]:
+        writer: str = "",
+        number: int = 0,
+        after: int = 0,
+        query_id: str = "",
+    ) -> UnitReceipts:
         """Acknowledges all messages of `taken` and sends those of `puts`, by queue: all of it happens, or nothing does.
 
         Whoever serves after a crash has all of it or nothing, and a call that is repeated, as this one does by itself
@@ -258,8 +263,24 @@ class Client:
         (TXN_TOO_LARGE) beyond 10,000 messages, 4 MiB or 100 queues; Refused (CROSS_DOMAIN). All of it was done when
         NOT_ENOUGH_COPIES says that it is stored. TimedOut and InDoubt say that it is not known: repeat it then with the
         same `request_id` (16 bytes; None: a new one).
+
+        A request id is known for ten minutes, a number of a `writer` for as long as its name is: one at or below
+        the writer's last is a duplicate, which executes nothing, settlements included. Numbers rise from 1, gaps are
+        allowed, and `after` is the number before it (0: there is none): else Refused (SEQUENCE_GAP), and nothing was
+        done. A writer belongs to the `query_id` that came first (WRITER_TAKEN); see `writer_state`, `release_writer`.
         """
-        return self._thread.run(self._inner.transact(taken, puts, min_copies=min_copies, request_id=request_id))
+        return self._thread.run(
+            self._inner.transact(
+                taken,
+                puts,
+                min_copies=min_copies,
+                request_id=request_id,
+                writer=writer,
+                number=number,
+                after=after,
+                query_id=query_id,
+            )
+        )
 
     def call(
         self, queue: str, payload: bytes, timeout: Wait | None = 30.0, **attributes: Unpack[Attributes]

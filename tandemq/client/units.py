@@ -16,6 +16,18 @@ from tandemq.v1 import queue_service_pb2
 from tandemq.v1 import transaction_service_pb2 as pb
 
 
+class UnitReceipts(dict[str, Receipts]):
+    """The receipts of a unit, by queue.
+
+    They are empty where the unit is known by its number alone: it was done, and its first answer is not kept.
+    """
+
+    duplicate = False
+    """It was done before, by its request id or by its number."""
+    differs = False
+    """Its number was of other messages: what was sent now is nowhere."""
+
+
 async def transact(
     client: Linked,
     taken: Iterable[MessageBatch] = (),
@@ -23,7 +35,11 @@ async def transact(
     *,
     min_copies: int = 0,
     request_id: bytes | None = None,
-) -> dict[str, Receipts]:
+    writer: str = "",
+    number: int = 0,
+    after: int = 0,
+    query_id: str = "",
+) -> UnitReceipts:
     """Acknowledges all messages of `taken` and sends those of `puts`, by queue: all of it happens, or nothing does.
 
     Whoever serves after a crash has all of it or nothing, and a call that is repeated, as this one does by itself
@@ -35,6 +51,11 @@ async def transact(
     (TXN_TOO_LARGE) beyond 10,000 messages, 4 MiB or 100 queues; Refused (CROSS_DOMAIN). All of it was done when
     NOT_ENOUGH_COPIES says that it is stored. TimedOut and InDoubt say that it is not known: repeat it then with the
     same `request_id` (16 bytes; None: a new one).
+
+    A request id is known for ten minutes, a number of a `writer` for as long as its name is: one at or below
+    the writer's last is a duplicate, which executes nothing, settlements included. Numbers rise from 1, gaps are
+    allowed, and `after` is the number before it (0: there is none): else Refused (SEQUENCE_GAP), and nothing was
+    done. A writer belongs to the `query_id` that came first (WRITER_TAKEN); see `writer_state`, `release_writer`.
     """
     settles: dict[str, list[queue_service_pb2.Settlement]] = {}
     for batch in taken:
@@ -51,8 +72,10 @@ async def transact(
     named = list(rows)
     rows = {queue: messages for queue, messages in rows.items() if messages}
     queues = [*settles, *rows]
+    if not queues and not writer:
+        return UnitReceipts({queue: Receipts(0, (), {}) for queue in named})
     if not queues:
-        return {queue: Receipts(0, (), {}) for queue in named}
+        raise error_of("BAD_REQUEST", f"unit {number} of writer {writer} settles and sends nothing; leave it out")
     link, names = _one_link(client, queues)
     request = pb.TransactRequest(
         request_id=request_id or new_request_id(),
@@ -60,12 +83,20 @@ async def transact(
         puts=[pb.QueueMessages(queue=names[queue], messages=each) for queue, each in rows.items()],
         min_copies=min_copies,
         epoch=client.links.epoch_of(queues[0]),
+        writer=writer,
+        number=number,
+        after=after,
+        query_id=query_id,
     )
     reply = await link.caller.call(
         TRANSACTION_SERVICE + "Transact", request, pb.TransactResponse, queue=names[queues[0]]
     )  # fmt: skip
-    results = {queue: put.results for queue, put in zip(rows, reply.puts, strict=True)}
-    return {queue: receipts_of(reply.header, results.get(queue, ()), duplicate=reply.duplicate) for queue in named}
+    results = {queue: put.results for queue, put in zip(rows, reply.puts, strict=bool(reply.puts))}
+    done = UnitReceipts(
+        {queue: receipts_of(reply.header, results.get(queue, ()), duplicate=reply.duplicate) for queue in named}
+    )
+    done.duplicate, done.differs = reply.duplicate, reply.differs
+    return done
 
 
 def _one_link(client: Linked, queues: Iterable[str]) -> tuple[Link, dict[str, str]]:

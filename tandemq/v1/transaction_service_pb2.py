@@ -27,7 +27,7 @@ from tandemq.v1 import message_pb2 as tandemq_dot_v1_dot_message__pb2
 from tandemq.v1 import queue_service_pb2 as tandemq_dot_v1_dot_queue__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$tandemq/v1/transaction_service.proto\x12\ntandemq.v1\x1a\x17tandemq/v1/common.proto\x1a\x18tandemq/v1/message.proto\x1a\x1etandemq/v1/queue_service.proto\"N\n\x10QueueSettlements\x12\r\n\x05queue\x18\x01 \x01(\t\x12+\n\x0bsettlements\x18\x02 \x03(\x0b\x32\x16.tandemq.v1.Settlement\"E\n\rQueueMessages\x12\r\n\x05queue\x18\x01 \x01(\t\x12%\n\x08messages\x18\x02 \x03(\x0b\x32\x13.tandemq.v1.Message\"\xa0\x01\n\x0fTransactRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12-\n\x07settles\x18\x02 \x03(\x0b\x32\x1c.tandemq.v1.QueueSettlements\x12\'\n\x04puts\x18\x03 \x03(\x0b\x32\x19.tandemq.v1.QueueMessages\x12\x12\n\nmin_copies\x18\x04 \x01(\r\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\"I\n\x0cQueueResults\x12\r\n\x05queue\x18\x01 \x01(\t\x12*\n\x07results\x18\x02 \x03(\x0b\x32\x19.tandemq.v1.EnqueueResult\"y\n\x10TransactResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12&\n\x04puts\x18\x02 \x03(\x0b\x32\x18.tandemq.v1.QueueResults\x12\x11\n\tduplicate\x18\x03 \x01(\x08\x32[\n\x12TransactionService\x12\x45\n\x08Transact\x12\x1b.tandemq.v1.TransactRequest\x1a\x1c.tandemq.v1.TransactResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$tandemq/v1/transaction_service.proto\x12\ntandemq.v1\x1a\x17tandemq/v1/common.proto\x1a\x18tandemq/v1/message.proto\x1a\x1etandemq/v1/queue_service.proto\"N\n\x10QueueSettlements\x12\r\n\x05queue\x18\x01 \x01(\t\x12+\n\x0bsettlements\x18\x02 \x03(\x0b\x32\x16.tandemq.v1.Settlement\"E\n\rQueueMessages\x12\r\n\x05queue\x18\x01 \x01(\t\x12%\n\x08messages\x18\x02 \x03(\x0b\x32\x13.tandemq.v1.Message\"\xe1\x01\n\x0fTransactRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12-\n\x07settles\x18\x02 \x03(\x0b\x32\x1c.tandemq.v1.QueueSettlements\x12\'\n\x04puts\x18\x03 \x03(\x0b\x32\x19.tandemq.v1.QueueMessages\x12\x12\n\nmin_copies\x18\x04 \x01(\r\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x0e\n\x06writer\x18\n \x01(\t\x12\x0e\n\x06number\x18\x0b \x01(\x04\x12\r\n\x05\x61\x66ter\x18\x0c \x01(\x04\x12\x10\n\x08query_id\x18\r \x01(\t\"I\n\x0cQueueResults\x12\r\n\x05queue\x18\x01 \x01(\t\x12*\n\x07results\x18\x02 \x03(\x0b\x32\x19.tandemq.v1.EnqueueResult\"\x8a\x01\n\x10TransactResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12&\n\x04puts\x18\x02 \x03(\x0b\x32\x18.tandemq.v1.QueueResults\x12\x11\n\tduplicate\x18\x03 \x01(\x08\x12\x0f\n\x07\x64iffers\x18\n \x01(\x08\x32[\n\x12TransactionService\x12\x45\n\x08Transact\x12\x1b.tandemq.v1.TransactRequest\x1a\x1c.tandemq.v1.TransactResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -40,11 +40,11 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_QUEUEMESSAGES']._serialized_start=215
   _globals['_QUEUEMESSAGES']._serialized_end=284
   _globals['_TRANSACTREQUEST']._serialized_start=287
-  _globals['_TRANSACTREQUEST']._serialized_end=447
-  _globals['_QUEUERESULTS']._serialized_start=449
-  _globals['_QUEUERESULTS']._serialized_end=522
-  _globals['_TRANSACTRESPONSE']._serialized_start=524
-  _globals['_TRANSACTRESPONSE']._serialized_end=645
-  _globals['_TRANSACTIONSERVICE']._serialized_start=647
-  _globals['_TRANSACTIONSERVICE']._serialized_end=738
+  _globals['_TRANSACTREQUEST']._serialized_end=512
+  _globals['_QUEUERESULTS']._serialized_start=514
+  _globals['_QUEUERESULTS']._serialized_end=587
+  _globals['_TRANSACTRESPONSE']._serialized_start=590
+  _globals['_TRANSACTRESPONSE']._serialized_end=728
+  _globals['_TRANSACTIONSERVICE']._serialized_start=730
+  _globals['_TRANSACTIONSERVICE']._serialized_end=821
 # @@protoc_insertion_point(module_scope)

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -14,7 +15,7 @@ import tandemq
 from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.client.identity import new_request_id
-from tandemq.errors import InvalidRequest, LeaseLost, NotFound, ResourceExhausted
+from tandemq.errors import InvalidRequest, LeaseLost, NotFound, Refused, ResourceExhausted
 from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
@@ -170,6 +171,53 @@ async def test_u1_a_unit_has_one_domain(pair: Cluster) -> None:
             await TransactionServiceStub(member.channel).Transact(nowhere, timeout=OUTER_S)
 
 
+async def test_u15_a_number_is_executed_once_for_as_long_as_its_writer_is_known(client: aio.Client) -> None:
+    orders, legs, _ = await queues(client)
+    writer = new_name()
+    await client.enqueue(orders, [b"1", b"2"])
+    taken, other = await client.dequeue(orders), await client.dequeue(orders)
+    first = await client.transact([taken], {legs: [b"a"]}, writer=writer, number=3, query_id="q")
+    assert (first.duplicate, first.differs, first[legs][0].index) == (False, False, 1)
+    again = await client.transact([other], {legs: [b"a"]}, writer=writer, number=3, query_id="q")
+    assert (again.duplicate, again.differs, len(again[legs])) == (True, False, 0)
+    wrong = await client.transact([other], {legs: [b"b"]}, writer=writer, number=2, after=1, query_id="q")
+    assert (wrong.duplicate, wrong.differs) == (True, False), "passed over"
+    wrong = await client.transact([other], {legs: [b"b"]}, writer=writer, number=3, query_id="q")
+    assert (wrong.duplicate, wrong.differs) == (True, True)
+    with pytest.raises(Refused, match=r"SEQUENCE_GAP.*the last one here is 3"):
+        await client.transact([other], {legs: [b"b"]}, writer=writer, number=5, after=4, query_id="q")
+    with pytest.raises(Refused, match="WRITER_TAKEN"):
+        await client.transact([other], {legs: [b"b"]}, writer=writer, number=4, after=3, query_id="another")
+    assert await payloads(client, legs) == [b"a"]
+    await client.transact([other], {legs: [b"b"]}, writer=writer, number=4, after=3, query_id="q")
+    assert await payloads(client, orders) == []
+    state = await client.writer_state(writer)
+    assert state is not None
+    assert (state.query_id, state.batch) == ("q", 4)
+    assert await client.release_writer(writer)
+    await client.transact([], {legs: [b"c"]}, writer=writer, number=1, query_id="another")
+
+
+@pytest.mark.parametrize(
+    ("identity", "words"),
+    [
+        ({"number": 1}, "are a writer's"),
+        ({"query_id": "q"}, "are a writer's"),
+        ({"writer": "w"}, "does not follow"),
+        ({"writer": "w", "number": 2, "after": 2}, "does not follow"),
+        ({"writer": "w" * 256, "number": 1}, "255 bytes"),
+        ({"writer": "w", "number": 1, "query_id": "q" * 256}, "255 bytes"),
+    ],
+)
+async def test_u15_an_identity_that_is_none_is_refused(
+    client: aio.Client, identity: dict[str, Any], words: str
+) -> None:  # fmt: skip
+    with pytest.raises(InvalidRequest, match=words):
+        await client.transact([], {"any": [b"x"]}, **identity)
+    with pytest.raises(InvalidRequest, match="settles and sends nothing"):
+        await client.transact(writer="w", number=1)
+
+
 async def following(client: aio.Client, start: aio.JournalPosition) -> AsyncIterator[aio.JournalRow]:
     """The journal from there on, up to the first acknowledgement."""
     while True:  # a replica's journal is a moment behind
@@ -229,13 +277,13 @@ async def test_the_master_dies_again_and_again_while_units_are_worked_off(tmp_pa
             for number in range(len(wanted)):
                 if number in (10, 30, 50):
                     master, _ = await roles(cluster)
-                    work = asyncio.create_task(_work(client, orders, legs, ledger))
+                    work = asyncio.create_task(_work(client, number, orders, legs, ledger))
                     await asyncio.sleep(0)
                     cluster.kill(master)
                     await work
                     await cluster.restart(master)
                 else:
-                    await _work(client, orders, legs, ledger)
+                    await _work(client, number, orders, legs, ledger)
             assert await payloads(client, orders) == []
             assert sorted(await payloads(client, legs), key=int) == wanted
             assert await payloads(client, ledger) == await payloads(client, legs)
@@ -257,12 +305,16 @@ async def test_the_master_dies_again_and_again_while_units_are_worked_off(tmp_pa
             assert sorted([each.payload for each in await client.dequeue(ledger, 100)], key=int) == wanted
 
 
-async def _work(client: aio.Client, orders: str, legs: str, ledger: str) -> None:
+async def _work(client: aio.Client, number: int, orders: str, legs: str, ledger: str) -> None:
     while True:
         taken = await client.dequeue(orders, wait=OUTER_S)
         try:
             payload = taken[0].payload
-            await client.transact([taken], {legs: [payload], ledger: [payload]})
+            puts = {legs: [payload], ledger: [payload]}
+            await client.transact([taken], puts, writer="worker", number=number + 1, after=number)
+            if number % 10 == 0:  # U15: whoever is master now, under another request id
+                again = await client.transact([taken], puts, writer="worker", number=number + 1, after=number)
+                assert (again.duplicate, again.differs) == (True, False)
         except LeaseLost:
             continue  # a takeover gave it to somebody else first: here, to the next turn
         return

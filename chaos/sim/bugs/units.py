@@ -52,3 +52,13 @@ def settles_apart(patch: Patch) -> None:
 
     patch.setattr(replica.core.ordering.units, "plan_unit", plan_rest)
     patch.setattr(replica.core.ordering.orders, "order_unit", order)
+
+
+@bug("unit-number-forgotten", "U15", "A unit's number is not looked at, nor remembered.", UNITS)
+def numbers_are_forgotten(patch: Patch) -> None:
+    original = replica.core.ordering.units.order_unit
+
+    def order(orders: Desk, waiter: Waiter, asked: Transact, lines: Collection[int]) -> None:
+        original(orders, waiter, asked._replace(call=replace(asked.call, identity=None)), lines)
+
+    patch.setattr(replica.core.ordering.orders, "order_unit", order)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tandemq import aio
     from tandemq.client.delivery import MessageBatch
     from tandemq.client.receipts import Receipts
+    from tandemq.client.units import UnitReceipts
 
 
 Answer = dict[str, list[tuple[int, bytes]]]
@@ -38,6 +39,10 @@ class Worker(Dequeuer):
         """When each unit was asked for first, in an earlier life perhaps."""
         self.answers: dict[int, Answer] = {}
         """The first answer to each."""
+        self.last: int | None = 0
+        """Its last number; None: a call was lost, and the pair is asked for it."""
+        self.after: dict[int, int] = {}
+        """What each unit named as the number before it, in an earlier life perhaps."""
 
     async def work(self, client: aio.Client) -> None:
         self.book.consumers.add(self.plan.name)
@@ -59,13 +64,17 @@ class Worker(Dequeuer):
         asked_s = self.unit_asked_s.setdefault(self.at, self.now_s)
         self.book.done_with(asked_s, indexes)
         try:
+            if self.at not in self.after:
+                self.after[self.at] = await self._last(client)
             done = await self._transact(client, batch, sources)
         except LeaseLost:
             self.run.sometimes("a unit refused: the lease was lost")
             return
         except TandemqError as error:
+            self.last = None
             self.expects(error)
             return
+        self.last = self.at + 1
         if self.at in self.answers:  # it died while it asked again
             self._compare(done)
             return
@@ -82,20 +91,49 @@ class Worker(Dequeuer):
         if only := str(call.args.get("repeat", "")):
             await self._once_more(client, only, batch)
 
-    async def _transact(self, client: aio.Client, batch: MessageBatch, sources: list[Message]) -> dict[str, Receipts]:
-        name = hashlib.blake2b(f"unit {self.plan.name}/{self.at}".encode(), digest_size=16).digest()
+    async def _last(self, client: aio.Client) -> int:
+        """Its last number, by the pair where an answer was lost."""
+        if self.last is None:
+            known = await client.writer_state(self.plan.name)
+            self.last = known.batch if known is not None else 0
+        return self.last
+
+    async def _transact(
+        self, client: aio.Client, batch: MessageBatch, sources: list[Message], request: str = ""
+    ) -> UnitReceipts:
+        name = hashlib.blake2b(f"unit {self.plan.name}/{self.at}{request}".encode(), digest_size=16).digest()
         puts = {queue: [payload_of(made_of(source)[queue]) for source in sources] for queue in MADE_QUEUES}
-        return await client.transact([batch], puts, request_id=name)
+        number, after = self.at + 1, self.after[self.at]
+        return await client.transact(
+            [batch], puts, request_id=name, writer=self.plan.name, number=number, after=after, query_id="of the plan"
+        )
 
     async def _once_more(self, client: aio.Client, only: str, batch: MessageBatch) -> None:
         asked = client if only == "here" else self.connect(only)
+        sources = [message_of(each.payload) for each in batch]
         try:
-            again = await self._transact(asked, batch, [message_of(each.payload) for each in batch])
+            again = await self._transact(asked, batch, sources)
+            self.run.sometimes("a unit repeated after its answer, at either member")
+            self._compare(again)
+            await self._by_number(asked, batch, sources)
         finally:
             if asked is not client:
                 await asked.close()
-        self.run.sometimes("a unit repeated after its answer, at either member")
-        self._compare(again)
+
+    async def _by_number(self, client: aio.Client, batch: MessageBatch, sources: list[Message]) -> None:
+        """Once more under another request id, as if the first one were forgotten."""
+        try:
+            again = await self._transact(client, batch, sources, " by its number")
+        except LeaseLost:
+            found = "was taken for a new one"
+        except TandemqError as error:
+            self.expects(error)
+            return
+        else:
+            found = "" if again.duplicate and not again.differs else "was executed, or is said to differ"
+        self.run.sometimes("a unit known by its number alone")
+        if found:
+            self.run.violation("a number is executed once", f"unit {self.at + 1} of {self.plan.name} {found}")
 
     def _compare(self, again: dict[str, Receipts]) -> None:
         before, after = self.answers[self.at], answer_of(again)

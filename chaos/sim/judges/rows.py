@@ -80,6 +80,7 @@ NAMED = MappingProxyType(
         "a batch carried on by the next master": "its first parts, or its decision, were another one's",
         "a stage dropped because its time was over": "nobody had published it",
         "a unit repeated after its answer, at either member": "and it got the first answer",
+        "a unit known by its number alone": "its request id was another one, and nothing was done again",
         "a unit refused: the lease was lost": "somebody else had the message",
         "a numbered batch read again": "and it was the same rows",
         "a numbered batch read again at the next master": "and it was the same rows",

@@ -12,6 +12,7 @@ from replica.core.ordering.enqueued import is_all_volatile, not_enough
 from replica.core.state.outcomes import EnqueueDone, Failed, UnitDone
 from replica.machine import Refused
 from replica.machine.plan.unit import plan_unit
+from replica.machine.plan.unit_identity import find_number
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -26,11 +27,16 @@ def order_unit(orders: Desk, waiter: Waiter, asked: Transact, lines: Collection[
     """Raises Refused with nothing done. `lines`: queues for whose room others wait (U7)."""
     machine, call = orders.machine, asked.call
     found = machine.find_request(call.request_id, call.request_hash)
+    repeated = find_number(machine.state, call.identity) if found is None else None
     wanted = _wanted(orders, call, asked.min_copies)
+    settled: Sequence[int] = ()
     if found is not None:
         # Everything ordered so far is waited for: the unit may be ordered and not committed yet.
         entered, last, epoch = found.entered, orders.shared.log.last_index, found.epoch
-        log_index, settled = found.log_index, []
+        log_index = found.log_index
+    elif repeated is not None:  # what is in force now answers for it, whoever was master then
+        entered, last, epoch = (), orders.shared.log.last_index, orders.shared.state.epoch
+        log_index = 0
     else:
         header = plan_unit(machine.state, orders.time_ms, call, lines)
         if orders.copies < wanted:
@@ -55,8 +61,9 @@ def order_unit(orders: Desk, waiter: Waiter, asked: Transact, lines: Collection[
             return
         pairs = zip(entered, handles, strict=True)
         puts = [_done(op, log_index, epoch, copies, prefix) for op, prefix in pairs]
-        duplicate, volatile = found is not None, _is_volatile(entered)
-        orders.reply(waiter, UnitDone(puts, epoch, copies, duplicate=duplicate, volatile=volatile))
+        duplicate, volatile = found is not None or repeated is not None, _is_volatile(entered)
+        differs = repeated is not None and repeated.differs
+        orders.reply(waiter, UnitDone(puts, epoch, copies, duplicate=duplicate, volatile=volatile, differs=differs))
 
     orders.when_committed(last, answer, orders.moved(waiter))
     # Now only: what is handed out is a later record, and answers run in log order.

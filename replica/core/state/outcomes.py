@@ -38,13 +38,15 @@ class UnitDone(NamedTuple):
     """A unit of work was executed, now or earlier."""
 
     puts: Sequence[EnqueueDone]
-    """One a queue, in the order of the call."""
+    """One a queue, in the order of the call; empty where the unit is known by its number alone."""
     epoch: int
     """Of its record."""
     copies: int
     duplicate: bool
     volatile: bool
     """No message of it is persistent."""
+    differs: bool = False
+    """Its number was of other messages."""
 
 
 class LeaseDone(NamedTuple):

@@ -14,7 +14,7 @@ from replica.machine.apply.lives import apply_alias, apply_defaults
 from replica.machine.apply.moves import apply_remove, count_delivery, take_moved
 from replica.machine.apply.queue import apply_queue
 from replica.machine.apply.save import apply_save
-from replica.machine.apply.stage import apply_staging, end_staged, take_staged
+from replica.machine.apply.stage import apply_staging, end_staged, note_unit, take_staged
 from replica.machine.apply.time import apply_expire, end_lease, place, return_messages
 from replica.machine.features.batches import note_acked, note_batch
 from replica.machine.features.readers import apply_reader
@@ -130,6 +130,8 @@ def _txn(state: State, log_index: int, epoch: int, header: record_pb2.RecordHead
     op = header.txn
     done = [_settle(state, settle) for settle in op.settles]
     entered = [_enqueue(state, log_index, epoch, header, enqueue) for enqueue in op.enqueues]
+    if op.writer:
+        note_unit(state, header.time_ms, op)
     holders = sum(enqueue.first_index > 0 for enqueue in op.enqueues)
     if holders > 1:
         state.shared[log_index] = holders

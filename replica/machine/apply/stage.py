@@ -50,10 +50,29 @@ def _publish(state: State, time_ms: int, op: record_pb2.PublishOp) -> Applied:
         queue.bytes += part.payload_bytes
         queue.totals.highest_length = max(queue.totals.highest_length, queue.length)
         state.touch((part.queue_id,))
+    known = stages.writers.get(op.writer)
     stages.writers[op.writer] = Writer(op.query_id, op.batch, time_ms)
+    if known is not None:
+        stages.writers[op.writer].units = known.units
     if publication.parts:
         stages.publications.append(publication)
     return Applied((), freed)
+
+
+def note_unit(state: State, time_ms: int, op: record_pb2.TxnOp) -> None:
+    """U15: its number is the writer's last one from here on."""
+    known = state.stages.writers.get(op.writer)
+    assert known is None or op.number > known.batch, "a unit was executed twice"
+    placed = [
+        Placed(state.queues[each.queue_id].name, each.first_index, each.first_index + count - 1, count)
+        for each in op.enqueues
+        if (count := each.count - len(each.refusals) - len(each.duplicates))
+    ]
+    writer = Writer(op.query_id, op.number, time_ms, placed)
+    if known is not None:
+        writer.units = known.units
+    writer.units.add(op.number, op.digest)
+    state.stages.writers[op.writer] = writer
 
 
 def take_staged(state: State, op: record_pb2.EnqueueOp, freed: list[int]) -> None:

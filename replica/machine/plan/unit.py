@@ -15,6 +15,7 @@ from replica.machine.plan.dropping import NOTHING_LEAVES, Departing, leaving_of
 from replica.machine.plan.enqueue import EnqueueCall, check_may_enqueue, header_of
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.plan.settle import ACK, EXTEND, REJECT, SettleCall, plan_settle
+from replica.machine.plan.unit_identity import UnitIdentity, check_follows
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
@@ -47,6 +48,7 @@ class UnitCall:
     member: str  # through which it came
     request_id: bytes
     request_hash: int
+    identity: UnitIdentity | None = None
 
     @property
     def messages(self) -> int:
@@ -61,6 +63,9 @@ def plan_unit(state: State, now_ms: int, call: UnitCall, full: Collection[int] =
     assert call.request_id not in state.requests, "find_request comes first"
     _check_size(state, call)
     op = record_pb2.TxnOp()
+    if (own := call.identity) is not None:
+        check_follows(state, own)
+        op.writer, op.query_id, op.number, op.digest = own.writer, own.query_id, own.number, own.digest
     leaving: dict[int, Departing] = {}
     for queue, settling in zip(_each_once(state, [each.queue for each in call.settles]), call.settles, strict=True):
         settle = _settle(state, now_ms, queue, settling)

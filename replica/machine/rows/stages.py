@@ -6,7 +6,9 @@ from collections import deque
 
 import msgspec
 
+from replica.machine.sets.packing import bytes_of, column_of
 from replica.machine.state.stages import Placed, Publication, Stage, StagedPart, Stages, StageTotals, Writer
+from replica.machine.state.unit_numbers import UnitNumbers
 
 PartRow = tuple[int, int, int, int, int]
 PlacedRow = tuple[str, int, int, int]
@@ -17,6 +19,7 @@ class StagesRow(msgspec.Struct, array_like=True):
     writers: list[tuple[str, str, int, int, list[PlacedRow]]]
     publications: list[tuple[str, str, int, list[PartRow], list[tuple[int, PlacedRow]]]]
     totals: list[int]
+    units: list[tuple[str, bytes, bytes]] = msgspec.field(default_factory=list)  # numbers and digests, by writer
 
 
 def stages_row(stages: Stages) -> StagesRow:
@@ -37,6 +40,11 @@ def stages_row(stages: Stages) -> StagesRow:
             for each in stages.publications
         ],
         list(stages.totals),
+        [
+            (name, bytes_of(each.units.numbers), bytes_of(each.units.digests))
+            for name, each in stages.writers.items()
+            if each.units.numbers
+        ],
     )
 
 
@@ -50,6 +58,8 @@ def stages_of(row: StagesRow) -> Stages:
         stages.numbers[stage.number] = stage_id
     for name, query_id, batch, time_ms, placed in row.writers:
         stages.writers[name] = Writer(query_id, batch, time_ms, [Placed(*each) for each in placed])
+    for name, numbers, digests in row.units:
+        stages.writers[name].units = UnitNumbers(column_of("Q", numbers), column_of("Q", digests))
     for writer, query_id, batch, parts, begun in row.publications:
         left = deque(StagedPart(*part) for part in parts)
         known = {queue_id: Placed(*each) for queue_id, each in begun}

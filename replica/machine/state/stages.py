@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from replica.machine.state.unit_numbers import UnitNumbers
+
 
 class StagedPart(NamedTuple):
     """One STAGE record: rows for one queue."""
@@ -54,12 +56,13 @@ class Placed(NamedTuple):
 
 @dataclass(slots=True)
 class Writer:
-    """A name, and the last batch that was published under it."""
+    """A name, and the last batch that was published or unit that was executed under it."""
 
     query_id: str
     batch: int
     time_ms: int
     placed: list[Placed] = field(default_factory=list)
+    units: UnitNumbers = field(default_factory=UnitNumbers)
 
 
 @dataclass(slots=True)

@@ -8,7 +8,8 @@ import grpc
 
 from replica.core.state.calls import PendingCall, Transact
 from replica.core.state.outcomes import Failed, Moved, UnitDone
-from replica.machine import QueuePut, QueueSettling, Refused, UnitCall
+from replica.machine import QueuePut, QueueSettling, Refused, UnitCall, UnitIdentity
+from replica.machine.plan.stage import NAME_BYTES_MAX
 from replica.machine.plan.unit import QUEUES_MAX
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
@@ -48,7 +49,7 @@ class TransactionHandlers:
             await abort(context, problem)
         parsed = await parse(pb.TransactRequest, request, context, len(request))
         await check_request_id(parsed.request_id, context)
-        if (problem := _problem_of_counts(parsed, limits)) is not None:
+        if (problem := _problem_of_counts(parsed, limits) or _problem_of_identity(parsed)) is not None:
             await abort(context, problem)
         names = list(dict.fromkeys([each.queue for each in parsed.settles] + [each.queue for each in parsed.puts]))
         rows = [row for put in parsed.puts for row in put.messages]
@@ -84,8 +85,13 @@ class TransactionHandlers:
         parts = [each.SerializeToString(deterministic=True) for each in request.settles]
         # Which messages of the body are whose is part of what was asked for.
         shares = [part for put in puts for part in (put.queue.encode(), put.columns.count.to_bytes(8, "big"))]
+        identity = None
+        if request.writer:
+            content = fingerprint(body, *shares)
+            identity = UnitIdentity(request.writer, request.query_id, request.number, request.after, content)
+            parts += [b"", *(f"{each}".encode() for each in identity)]
         digest = fingerprint(body, *shares, b"", *parts)
-        call = UnitCall(settles, puts, member, request.request_id, digest)
+        call = UnitCall(settles, puts, member, request.request_id, digest, identity)
         return Transact(call, body, request.min_copies)
 
     async def _transact(
@@ -106,9 +112,9 @@ class TransactionHandlers:
         header = header_of(self.members, domain, volatile=result.volatile)
         header.epoch, header.copies = result.epoch, result.copies
         header.level = level_of(result.copies, volatile=result.volatile)
-        response = pb.TransactResponse(header=header, duplicate=result.duplicate)
+        response = pb.TransactResponse(header=header, duplicate=result.duplicate, differs=result.differs)
         first_ordinal = 0
-        for put, done in zip(request.puts, result.puts, strict=True):
+        for put, done in zip(request.puts, result.puts, strict=True) if result.puts else ():
             results = results_of(domain.shared.domain, put.queue, put.messages, done, first_ordinal)
             response.puts.add(queue=put.queue, results=results)
             first_ordinal += len(put.messages)
@@ -136,6 +142,22 @@ def _problem_of_counts(request: pb.TransactRequest, limits: Limits) -> Failed | 
         if (problem := too_many(what, count, most)) is not None:
             return problem
     return None
+
+
+def _problem_of_identity(request: pb.TransactRequest) -> Failed | None:
+    """U15: what its writer, its number and the one before it may be."""
+    text = ""
+    if not request.writer:
+        if request.number or request.after or request.query_id:
+            text = "number, after and query_id are a writer's: name it, or leave them out"
+    elif max(len(request.writer.encode()), len(request.query_id.encode())) > NAME_BYTES_MAX:
+        text = f"writer and query_id may have {NAME_BYTES_MAX} bytes each"
+    elif request.number <= request.after:
+        text = (
+            f"number {request.number} does not follow {request.after}: numbers of a writer rise from 1, and `after` is "
+            "the last one, 0 for the first unit"
+        )
+    return refusal(Reason.REASON_BAD_REQUEST, text) if text else None
 
 
 def _problem_of_names(members: Members, names: list[str]) -> Failed | None:

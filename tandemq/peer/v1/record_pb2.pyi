@@ -160,12 +160,20 @@ class EnqueueOp(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., duplicates: _Optional[_Iterable[_Union[_queue_service_pb2.EntryDuplicate, _Mapping]]] = ..., moved_from: _Optional[_Union[QueueRanges, _Mapping]] = ..., moved_final: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., dropped: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., addressed: _Optional[_Iterable[int]] = ..., answers: _Optional[_Union[QueueRanges, _Mapping]] = ..., first_ordinal: _Optional[int] = ..., queue: _Optional[str] = ..., staged: _Optional[int] = ...) -> None: ...
 
 class TxnOp(_message.Message):
-    __slots__ = ("settles", "enqueues")
+    __slots__ = ("settles", "enqueues", "writer", "number", "digest", "query_id")
     SETTLES_FIELD_NUMBER: _ClassVar[int]
     ENQUEUES_FIELD_NUMBER: _ClassVar[int]
+    WRITER_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    QUERY_ID_FIELD_NUMBER: _ClassVar[int]
     settles: _containers.RepeatedCompositeFieldContainer[SettleOp]
     enqueues: _containers.RepeatedCompositeFieldContainer[EnqueueOp]
-    def __init__(self, settles: _Optional[_Iterable[_Union[SettleOp, _Mapping]]] = ..., enqueues: _Optional[_Iterable[_Union[EnqueueOp, _Mapping]]] = ...) -> None: ...
+    writer: str
+    number: int
+    digest: int
+    query_id: str
+    def __init__(self, settles: _Optional[_Iterable[_Union[SettleOp, _Mapping]]] = ..., enqueues: _Optional[_Iterable[_Union[EnqueueOp, _Mapping]]] = ..., writer: _Optional[str] = ..., number: _Optional[int] = ..., digest: _Optional[int] = ..., query_id: _Optional[str] = ...) -> None: ...
 
 class StageOp(_message.Message):
     __slots__ = ("stage_id", "part", "queue_id", "count", "payload_bytes", "expires_at_ms")

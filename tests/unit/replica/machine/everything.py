@@ -23,6 +23,7 @@ from replica.machine import (
     ReplyCall,
     StageCall,
     UnitCall,
+    UnitIdentity,
     Window,
     columns_of,
 )
@@ -280,4 +281,4 @@ def unit(driver: Driver) -> None:
         driver.create(name)
     columns = columns_of(batch_of([1, 2, 3], priorities=[1, 2, 3]))
     puts = [QueuePut("left", columns.part(0, 1)), QueuePut("right", columns.part(1, 2))]
-    order(driver, plan_unit, UnitCall((), puts, "a", b"u" * 16, 1))
+    order(driver, plan_unit, UnitCall((), puts, "a", b"u" * 16, 1, UnitIdentity("writer of units", "query", 3, 0, 5)))
