@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from replica.machine.plan.columns import Columns
@@ -118,6 +119,7 @@ def _settle(state: State, now_ms: int, queue: QueueState, settling: QueueSettlin
         if settlement.outcome == EXTEND:
             text = f"settlement {place} of queue {queue.name} is an EXTEND; a unit takes ACK, RELEASE and REJECT"
             raise Refused(common_pb2.REASON_BAD_REQUEST, text, _entry(queue, place))
+    _check_once(queue, settling)
     plan = plan_settle(state, now_ms, SettleCall(queue.name, settling.settlements))
     for place, result in enumerate(plan.results):
         if result.HasField("error"):
@@ -128,6 +130,19 @@ def _settle(state: State, now_ms: int, queue: QueueState, settling: QueueSettlin
         op.CopyFrom(plan.header.settle)
     _check_held(queue, settling, op)
     return op
+
+
+def _check_once(queue: QueueState, settling: QueueSettling) -> None:
+    """A unit that names a message twice under one lease was made wrong, and taking it anew does not help. Under two
+    leases one of them is lost.
+    """
+    runs = [
+        (each.lease_id, part.first, part.first + part.count) for each in settling.settlements for part in each.ranges
+    ]
+    for (before, _, end), (lease_id, start, _) in pairwise(sorted(runs)):
+        if lease_id == before and start < end:
+            text = f"message {start} of queue {queue.name} is settled twice in one unit of work; name each message once"
+            raise Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": queue.name})
 
 
 def _check_held(queue: QueueState, settling: QueueSettling, op: record_pb2.SettleOp) -> None:

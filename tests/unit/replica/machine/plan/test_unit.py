@@ -239,9 +239,29 @@ def test_u6_what_the_lease_does_not_hold_is_not_settled_in_a_unit(three: Driver)
     assert refused(three, [settling(again, (1, 1))]).reason == common_pb2.REASON_LEASE_LOST, "it was settled before"
 
 
-def test_u6_twice_in_one_unit_is_once_too_often(three: Driver) -> None:
-    once = settling(leased(three), (1, 1)).settlements
-    assert refused(three, [QueueSettling("q", [*once, *once])]).reason == common_pb2.REASON_LEASE_LOST
+def test_u6_twice_in_one_unit_is_once_too_often(driver: Driver) -> None:
+    """Taking the messages anew, as one does for a lease that is lost, would not help."""
+    driver.send(3)
+    lease_id, _ = driver.lease(3)
+    once = settling(lease_id, (2, 2)).settlements
+    for twice in (
+        [*once, *once],
+        [*once, *settling(lease_id, (1, 2), outcome=REJECT).settlements],
+        settling(lease_id, (2, 2), (1, 2)).settlements,
+    ):
+        why = refused(driver, [QueueSettling("q", twice)])
+        assert (why.reason, why.metadata) == (common_pb2.REASON_BAD_REQUEST, {"queue": "q"})
+        assert why.message.startswith("message 2 of queue q is settled twice")
+    unit(driver, [settling(lease_id, (3, 3), (1, 2))])  # in whatever order
+    assert driver.info().length == 0
+
+
+def test_u6_what_was_taken_again_is_not_named_under_its_first_lease(three: Driver) -> None:
+    first = leased(three)
+    three.outcome(RELEASE, first, (1, 1))
+    again, _ = three.lease()
+    both = [*settling(first, (1, 1)).settlements, *settling(again, (1, 1)).settlements]
+    assert refused(three, [QueueSettling("q", both)]).reason == common_pb2.REASON_LEASE_LOST
 
 
 def test_a_unit_ends_deliveries_and_does_not_prolong_them(three: Driver) -> None:
