@@ -95,7 +95,7 @@ class Reports:
             "reason": change.reason,
             "data": shared.state.data.name,
             "log_index": str(shared.log.last_index),
-            "in_sync_set": ",".join(sorted(domain.mastership.commit.required or shared.state.in_sync_set)),
+            "in_sync_set": ",".join(sorted(domain.mastership.view.in_sync_set)),
         }
         text = f"{shared.member} is {role.name} now: {change.reason}"
         self._remember(domain, text)

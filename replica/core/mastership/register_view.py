@@ -43,12 +43,15 @@ class RegisterView:
 
     @property
     def in_sync_set(self) -> frozenset[str]:
-        """Who holds everything acknowledged, as far as it was read; where it says nothing of that, the set that this
-        member was in when it was written, empty at one that was never master.
+        """Who holds everything acknowledged, as far as it is known here: the one answer, for reports and decisions.
+
+        At a serving master that of its epoch, which the register may not have yet. Elsewhere as it was read; where it
+        says nothing of that, the set that this member was in when it was written, empty at one that was never master.
         """
-        register = self.register
-        known = register is not None and not register.vouches_for_nobody
-        return register.eligible_set if register is not None and known else frozenset(self.shared.state.in_sync_set)
+        register, written = self.register, frozenset(self.shared.state.in_sync_set)
+        if self.shared.serving or register is None or register.vouches_for_nobody:
+            return written
+        return register.eligible_set
 
     def read(self, now_ms: int) -> None:
         """Ask for it, unless an answer is awaited."""

@@ -147,8 +147,6 @@ class Verdicts:
     def facts(self) -> DomainFacts:
         """This domain, for the event."""
         shared, said = self.shared, self.peer.hello or self.peer_said
-        # A master's own, which the register may not have yet.
-        members = shared.state.in_sync_set if shared.serving else self.view.in_sync_set
         return DomainFacts(
             name=shared.name,
             role=self.role_in_question(),
@@ -161,7 +159,7 @@ class Verdicts:
             peer_role=Role(said.role).name if said is not None and said.role in ROLE_NUMBERS else "",
             peer_data=data_of(said.data_state).name if said is not None else "",
             peer_epoch=said.epoch if said is not None else 0,
-            in_sync_set=tuple(sorted(members)),
+            in_sync_set=tuple(sorted(self.view.in_sync_set)),
         )
 
     def take(self, answer: Answer, kind: EventKind, now_ms: int) -> Ruling:

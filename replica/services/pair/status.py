@@ -120,7 +120,7 @@ class StatusHandlers:
             applied_index=machine.applied_index if machine is not None else 0,
             digest=shared.log.digest.hex(),
             state_digest=self._state_digest(domain),
-            in_sync_set=self._in_sync_set(domain),
+            in_sync_set=sorted(domain.mastership.view.in_sync_set),
             master=shared.master,
             peer_backlog=behind.operations,
             parked=len(domain.holding),
@@ -149,13 +149,6 @@ class StatusHandlers:
             member.safety_class = _CLASSES[judge.safety]
             member.automation_paused = judge.paused
             member.waiting_event_id = "" if self.operator.maintenance else judge.waiting_event_id()
-
-    @staticmethod
-    def _in_sync_set(domain: Domain) -> list[str]:
-        """What this member knows: the set that it requires as master, else what it last read in the register."""
-        register = domain.mastership.view.register
-        known = register.eligible_set if register is not None else domain.shared.state.in_sync_set
-        return sorted(domain.mastership.commit.required or known)
 
     def _state_digest(self, domain: Domain) -> str:
         """In hex; computed once for each applied index, and left out while it would take too long."""

@@ -24,11 +24,12 @@ async def reports(tmp_path: Path) -> AsyncIterator[Reports]:
 
 
 def domain(peer: str = "b") -> Any:
-    state = SimpleNamespace(epoch=3, data=DataMark.IN_SYNC, in_sync_set=["a", "b"])
+    state = SimpleNamespace(epoch=3, data=DataMark.IN_SYNC)
     shared = SimpleNamespace(
         name="main", member="a", peer=peer, state=state, role=Role.MASTER, log=SimpleNamespace(last_index=7)
     )
-    return SimpleNamespace(shared=shared, mastership=SimpleNamespace(commit=SimpleNamespace(required=frozenset())))
+    view = SimpleNamespace(in_sync_set=frozenset({"a", "b"}))
+    return SimpleNamespace(shared=shared, mastership=SimpleNamespace(view=view))
 
 
 def verdict(name: str, text: str = "verdict") -> Note:

@@ -90,8 +90,22 @@ def test_a_replica_tells_the_set_that_was_read_last_and_a_master_the_one_of_its_
     assert facts().in_sync_set == ("a", "b")
     pair.a.core.mastership.view.on_read(replace(pair.register, in_sync_set=frozenset({"a"})), pair.now_ms)
     assert pair.a.core.mastership.verdicts.facts().in_sync_set == ("a", "b")
+    assert pair.a.core.mastership.view.in_sync_set == {"a", "b"}, "as its status, its events and its forecasts say"
     lose(pair, pair.b)
     assert asked(pair.b).in_sync_set == ("a", "b")
+
+
+def test_who_is_required_and_not_published_yet_is_in_no_set() -> None:
+    """P3: until the register names it, or will for certain, the loss of its master leaves it outside."""
+    pair = Pair()
+    pair.a.start()
+    pair.b.start()
+    pair.connect()
+    pair.quiesce(keep=("add",))
+    assert pair.a.core.mastership.commit.required == {"a", "b"}
+    assert pair.a.core.mastership.view.in_sync_set == {"a"}
+    pair.settle(200)
+    assert pair.a.core.mastership.view.in_sync_set == {"a", "b"}
 
 
 def test_a_replica_that_has_not_read_the_register_tells_the_set_that_it_wrote_down(pair: Pair) -> None:
