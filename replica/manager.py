@@ -24,7 +24,7 @@ from replica.listen.ports import STOP_S, Served
 from replica.machine import Limits
 from replica.machine.state.profiles import limits_of
 from replica.node.hand_over import hand_over_all
-from replica.node.loop import Node
+from replica.node.loop import FailedInstanceError, Node
 from replica.node.maintenance import HOUR_MS, Keep, Maintenance
 from replica.node.members import LOCAL, MAIN, Members, domain_number
 from replica.node.recovery import open_shared, recover
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from replica.peer.identity.starts import Starts
     from storage.store import Store
     from tandemq.config import ManagerConfig
+    from tandemq.errors import TandemqError
 
 log = logging.getLogger("tandemq.manager")
 
@@ -92,9 +93,14 @@ _STORAGE_REASONS = MappingProxyType(
         "DirectoryInUse": "DIRECTORY_IN_USE",
         "WrongPair": "WRONG_PAIR",
         "StoreFull": "STORAGE_FULL",
+        "StoreFailed": "INTERNAL",
         "RestoreUnfinished": "INVALID_STATE",
     }
 )
+
+
+def _of_storage(error: StorageError) -> TandemqError:
+    return error_of(_STORAGE_REASONS.get(type(error).__name__, "CORRUPT_STORE"), str(error))
 
 
 class Manager:
@@ -156,8 +162,7 @@ class Manager:
             try:
                 await self._start()
             except StorageError as error:
-                reason = _STORAGE_REASONS.get(type(error).__name__, "CORRUPT_STORE")
-                raise error_of(reason, str(error)) from error
+                raise _of_storage(error) from error
             undo.pop_all()
 
     async def _start(self) -> None:
@@ -340,14 +345,21 @@ class Manager:
         self._node, self._store, self._reports, self._operator = None, None, None, None
 
     async def wait_closed(self) -> None:
-        """Until `stop` is called, or the manager cannot go on: then the reason is raised."""
+        """Until `stop` is called, or the manager cannot go on. Raises TandemqError for what a manager ends by on
+        purpose, a disk that cannot be trusted or a verdict; anything else is a bug, and raised as it is.
+        """
         assert self._node is not None
         closed = asyncio.create_task(self._closed.wait())
         failed = self._node.failed
         await asyncio.wait([closed, failed], return_when=asyncio.FIRST_COMPLETED)  # type: ignore[type-var]  # a task and a future
         if not closed.done():
             closed.cancel()
-            raise failed.result()
+            error = failed.result()
+            if isinstance(error, StorageError):
+                raise _of_storage(error) from error
+            if isinstance(error, FailedInstanceError):
+                raise error_of("INTERNAL", str(error)) from error
+            raise error
 
     async def _watch_failure(self, node: Node, reports: Reports) -> None:
         await asyncio.wait({node.failed})

@@ -71,7 +71,7 @@ class DomainClock:
 
 
 class FailedInstanceError(RuntimeError):
-    """This process must end: the verdict was that the other member lives (exit 22)."""
+    """This process must end, by a verdict (22) or a rule: the other member decides what is true, or a restart."""
 
 
 class Listener(Protocol):
