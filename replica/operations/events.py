@@ -2,7 +2,8 @@
 
 An event is numbered at once, written by a thread of its own, and only then shown to anybody: whoever has seen a number
 finds it again after `kill -9`. The file is on disk within `FSYNC_S`; a crash of the machine may take that much of it.
-No part of the pair waits for this file, and a full disk costs history, never service.
+No part of the pair waits for this file, and a full disk costs history, never service. Syncs have a thread of their own:
+of a disk that hangs, events say so while it hangs.
 
 Format: JSON lines, `number` first. `events.jsonl` is the newer half, `events.1.jsonl` the older one.
 """
@@ -36,6 +37,8 @@ log = logging.getLogger("tandemq.events")
 KEEP = 2_000
 """Events in memory, and in each half of the file: what can be asked for."""
 FSYNC_S = 1.0
+HANGS_S = 1.0
+"""A sync that takes longer hangs: events are shown without it."""
 TEXT_CHARS_MAX = 1_000
 FACTS_MAX = 32
 FILE, OLDER = "events.jsonl", "events.1.jsonl"
@@ -73,6 +76,9 @@ class EventLog:
         self._pending: list[PairEvent] = []
         self._wake = asyncio.Event()
         self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tandemq-events")
+        self._sync_pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="tandemq-events-sync")
+        self._syncing: asyncio.Future[None] | None = None
+        """The sync that is under way, or the last one."""
         self._file: BinaryIO | None = None
         self._named = False
         """The open file's name is on disk."""
@@ -121,18 +127,28 @@ class EventLog:
             if self._unsynced_since is None or self._wake.is_set():
                 await self._wake.wait()
             else:
-                try:
-                    async with asyncio.timeout(FSYNC_S):  # wait_for would swallow a cancellation that meets an event
+                # wait_for would swallow a cancellation that meets an event
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(FSYNC_S):
                         await self._wake.wait()
-                except TimeoutError:
-                    await self._loop.run_in_executor(self._pool, self._sync)
-                    continue
-            await self._write_pending()
+            if self._wake.is_set():
+                await self._write_pending()
+            else:
+                await self._maybe_sync()
+
+    async def _maybe_sync(self) -> None:
+        """Once what is written has waited for long enough. One that hangs is waited for once, and not for long."""
+        since, before = self._unsynced_since, self._syncing
+        if since is None or time.monotonic() - since < FSYNC_S or (before is not None and not before.done()):
+            return
+        self._syncing = self._loop.run_in_executor(self._sync_pool, self._sync)
+        await asyncio.wait([self._syncing], timeout=HANGS_S)
 
     async def _write_pending(self) -> None:
         self._wake.clear()
         batch, self._pending = self._pending, []
         await self._loop.run_in_executor(self._pool, self._write, batch)
+        await self._maybe_sync()
         self._show(batch)
 
     def _show(self, batch: list[PairEvent]) -> None:
@@ -145,7 +161,8 @@ class EventLog:
         """Write what is pending, to the disk."""
         if self._pending:
             await self._write_pending()
-        await self._loop.run_in_executor(self._pool, self._sync)
+        await self._loop.run_in_executor(self._sync_pool, self._sync)
+        self._sync_pool.shutdown(wait=True)
         self._pool.shutdown(wait=True)
         if self._file is not None:
             self._file.close()
@@ -173,7 +190,7 @@ class EventLog:
         found = self._shown if not domain else [event for event in self._shown if event.domain in ("", domain)]
         return found[-limit:]
 
-    # -- the file (in the writer's thread, but for `_load`) ----------------------------------------------------------
+    # -- the file (in the writer's thread, but for `_load`; `_sync` in its own, too) ---------------------------------
 
     def _load(self) -> None:
         for name in (OLDER, FILE):
@@ -214,11 +231,9 @@ class EventLog:
             file.flush()
             self._lines += len(batch)
             self._unsynced_since = self._unsynced_since or time.monotonic()
-            if time.monotonic() - self._unsynced_since >= FSYNC_S:
-                self._sync()
             if self._lines >= KEEP:
                 self._rotate()
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a sync failed meanwhile, and the file is closed
             self._fail(len(batch), error)
 
     def _open(self) -> BinaryIO:
@@ -228,16 +243,19 @@ class EventLog:
         return self._file
 
     def _sync(self) -> None:
-        if self._unsynced_since is None or self._file is None:
+        file = self._file
+        if self._unsynced_since is None or file is None:
             return
         self._unsynced_since = None
         try:
-            os.fsync(self._file.fileno())
+            os.fsync(file.fileno())
             if not self._named:
                 sync_directory(self._directory)  # a file's own sync does not keep its name
-                self._named = True
+                self._named = file is self._file
         except OSError as error:
             self._fail(0, error)
+        except ValueError:  # it was closed meanwhile, by whoever makes the next one; that one synced it
+            return
 
     def _rotate(self) -> None:
         self._sync()
@@ -247,7 +265,7 @@ class EventLog:
         (self._directory / FILE).replace(self._directory / OLDER)
         self._lines = 0
 
-    def _fail(self, count: int, error: OSError) -> None:
+    def _fail(self, count: int, error: OSError | ValueError) -> None:
         if not self.lost:
             log.error("cannot write %s, events are shown but not kept: %s", self._directory / FILE, error)
         self.lost += count

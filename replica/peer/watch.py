@@ -37,7 +37,7 @@ class WatchReports(Protocol):
         """In a sentence, once for each absence of the peer: it begins to count as lost."""
 
     def on_fault(self, text: str) -> None:
-        """In a sentence: this process has paused."""
+        """In a sentence: this process has paused, or its disk hangs."""
 
 
 class Watch:
@@ -62,6 +62,8 @@ class Watch:
         self._reports = reports
         self._session: Session | None = None
         self._lost = False
+        self._hangs_since = 0
+        """When the write began that was reported to hang; 0: none."""
         self._tick_ms = monotonic_ms()
         self._moved_ms = -MOVE_AGAIN_MS
 
@@ -111,7 +113,8 @@ class Watch:
 
     def _look_at_disk(self, now: int) -> None:
         began = self.node.write_began_ms
-        stalled = began and now - began >= self.config.failover.stall_ms
+        stalled = bool(began) and now - began >= self.config.failover.stall_ms
+        self._report_disk(began if stalled else 0, now)
         for domain in self.node.paired():
             verdicts = domain.mastership.verdicts
             if not stalled:
@@ -120,6 +123,19 @@ class Watch:
             elif domain.shared.serving:
                 verdicts.ask(EventKind.LOCAL_FAULT, now, f"a write has been under way for {now - began} ms")
                 self.node.dispatch(domain)
+
+    def _report_disk(self, hangs_since: int, now: int) -> None:
+        """Once when a write hangs, and once when that one has ended. A master asks for a verdict beside it, and ends; a
+        replica decides nothing: its master goes on without it.
+        """
+        before, self._hangs_since = self._hangs_since, hangs_since
+        if before == hangs_since:
+            return
+        text = f"a write has been under way for {now - hangs_since} ms: this disk hangs, or is too slow"
+        if not hangs_since:
+            text = f"the write that hung has ended, after {now - before} ms"
+        log.error("%s", text)
+        self._reports.on_fault(text)
 
     def _look_at_room(self, now: int) -> None:
         """A full store at the master, room at the replica: the other one had better take what clients send."""

@@ -20,6 +20,8 @@ from replica.manager import Manager
 from replica.node.loop import FailedInstanceError
 from tandemq import aio
 from tandemq.config import Failover, ManagerConfig
+from tandemq.errors import ServerFault
+from tandemq.v1 import pair_service_pb2 as pb
 from tests.integration.support import new_name, raw_to, stopped_at_end
 from tests.support.clusters import patient, quick
 from tests.support.until import OUTER_S, until
@@ -99,6 +101,38 @@ async def test_a_master_whose_disk_hangs_gives_way(tmp_path: Path) -> None:
 
 
 @pytest.mark.process
+async def test_a_replica_whose_disk_hangs_says_so(tmp_path: Path) -> None:
+    """Its master goes on without it and says that it is too slow; why it is, only it knows."""
+    cluster = quick(tmp_path / "pair", failover=Failover(stall_ms=1000))
+    async with stopped_at_end(cluster):
+        await cluster.start()
+        async with raw_to(cluster.endpoint("a"), cluster.endpoint("b")) as (a, b):
+            queue = new_name()
+            await a.create(queue)
+            pid = pid_of(cluster, "b")
+
+            async def faults() -> list[str]:
+                found = await b.pair.ListEvents(pb.ListEventsRequest(), timeout=OUTER_S)
+                return [event.text for event in found.events if event.kind == pb.PAIR_EVENT_KIND_FAULT]
+
+            with hurt_disk(pid, FOR_EVER):
+                await until(lambda: traced(pid), "the tracer is attached")
+                sending = asyncio.create_task(a.send(queue, b"slow"))
+                (text,) = await until(faults, "it is an event while it lasts")
+                assert text.startswith("a write has been under way for 1")
+                assert text in cluster.children["b"].log.read_text()
+
+            async def over() -> list[str]:
+                return (await faults())[1:]
+
+            (text,) = await until(over, "and when it is over")
+            assert text.startswith("the write that hung has ended, after ")
+            await sending
+        await cluster.wait_for(lambda view: view.whole() and view.equal(), "both are whole")
+        assert "this manager stops" not in cluster.children["b"].log.read_text()
+
+
+@pytest.mark.process
 @pytest.mark.parametrize("member", ["a", "b"])
 async def test_one_slow_sync_of_a_hundred_moves_nobody(tmp_path: Path, member: str) -> None:
     """The loop goes on while it lasts: no heartbeat is missed, and every message is there once, in its order."""
@@ -131,7 +165,10 @@ async def test_a_sync_that_says_eio_ends_the_member_and_loses_nothing(tmp_path: 
                 await until(lambda: traced(pid), "the tracer is attached")
                 names = await send_one_by_one(cluster, queue, 60)
             await until(lambda: not cluster.children["a"].running, "a has ended")
-            assert "Input/output error" in cluster.children["a"].log.read_text()
+            said = cluster.children["a"].log.read_text()
+            assert "Input/output error" in said
+            assert "error: INTERNAL" in said
+            assert "Traceback" not in said, "it ends by a rule, and nobody has to look for a bug"
             assert await b.take(queue, 60) == names
 
 
@@ -145,6 +182,18 @@ class Lenient(Ports):
 class LenientMachine(MachineAccess):
     def ports(self, config: ManagerConfig) -> Ports:
         return Lenient(config)
+
+
+async def test_a_bug_that_ends_a_member_is_shown_as_it_is(tmp_path: Path, base_port: int) -> None:
+    """Whoever mends it needs the place where it happened."""
+    ports = {"listen_client": f"127.0.0.1:{base_port}", "listen_http": f"127.0.0.1:{base_port + 1}"}
+    manager = Manager(ManagerConfig(member="a", data_dir=str(tmp_path / "a"), **ports))
+    await manager.start()
+    assert manager._node is not None
+    manager._node.failed.set_result(AssertionError("committed what is not durable"))
+    with pytest.raises(AssertionError, match="not durable"):
+        await manager.wait_closed()
+    await manager.stop()
 
 
 async def test_a_member_that_failed_ends_every_connection_at_once(tmp_path: Path, base_port: int) -> None:
@@ -163,7 +212,8 @@ async def test_a_member_that_failed_ends_every_connection_at_once(tmp_path: Path
             node = manager._node
             assert node is not None
             node.failed.set_result(FailedInstanceError("a write has been under way for too long"))
-            with pytest.raises(FailedInstanceError):
+            with pytest.raises(ServerFault, match=r"INTERNAL: a write has been") as caught:
                 await manager.wait_closed()
+            assert isinstance(caught.value.__cause__, FailedInstanceError)
             async with asyncio.timeout(OUTER_S):
                 await manager.stop()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -128,6 +130,33 @@ async def test_a_file_that_cannot_be_written_costs_history_only(
         await shown(events, 1)
         assert events.lost == 1
     assert "events are shown but not kept" in caplog.text
+
+
+async def test_events_are_shown_while_their_syncs_hang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a disk that hangs nobody heard by an event before it was well again, where another had come just before."""
+    hanging, well = asyncio.Event(), threading.Event()
+    loop, sync = asyncio.get_running_loop(), os.fsync
+
+    def hang(file: int) -> None:
+        loop.call_soon_threadsafe(hanging.set)
+        assert well.wait(OUTER_S)
+        sync(file)
+
+    monkeypatch.setattr(replica.operations.events, "FSYNC_S", 0.01)
+    monkeypatch.setattr(replica.operations.events, "HANGS_S", 0.01)
+    monkeypatch.setattr(os, "fsync", hang)
+    try:
+        async with opened(tmp_path) as events:
+            events.add(ROLE, "before")
+            async with asyncio.timeout(OUTER_S):
+                await hanging.wait()
+            for number in (2, 3):
+                events.add(ROLE, "the disk hangs")
+                await shown(events, number)
+            well.set()
+    finally:
+        well.set()
+    assert len((tmp_path / FILE).read_bytes().splitlines()) == 3
 
 
 # -- the calls ---------------------------------------------------------------------------------------------------------
