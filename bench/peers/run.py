@@ -276,6 +276,11 @@ def default_s(options: argparse.Namespace) -> float:
     return 3.0 if options.rates or options.quick else 5.0
 
 
+def again_max_of(options: argparse.Namespace) -> int:
+    """Repetitions of what is noisy. A quick look is over in minutes on any machine, as is what is measured once."""
+    return 0 if options.quick or options.once else AGAIN_MAX
+
+
 def rates_of(text: str, parser: argparse.ArgumentParser, option: str = "--open") -> list[float]:
     try:
         rates = [float(part) for part in text.split(",")]
@@ -303,6 +308,9 @@ def main() -> None:
     parser.add_argument("--peers", help=f"of {', '.join(PEERS)}; default: all that are installed")
     parser.add_argument("--runs", type=int, help="default: 3, with --quick 1")
     parser.add_argument("--seconds", type=float, help="of each; default: 5, with --quick or --open 3")
+    parser.add_argument(
+        "--once", action="store_true", help="nothing is measured again: what others disturbed stays, marked noisy"
+    )
     parser.add_argument("--size", type=int, default=1024, help="bytes of a payload")
     parser.add_argument("--folder", type=Path, default=KEPT / "run", help="where everything is while it runs")
     parser.add_argument(
@@ -330,10 +338,11 @@ def main() -> None:
         asked = {key: getattr(options, key) for key in ("runs", "seconds", "warm_s", "size", "rates")}
         if options.rates:
             asked["producers"] = options.producers
-        again_max = 0 if options.quick else AGAIN_MAX  # a quick look is over in minutes on any machine
+        if options.once:
+            asked["once"] = True
 
         def turn_of(peer: Peer, run: int) -> Measurement:
-            return Measurement(place, peer, options, run, again_max)
+            return Measurement(place, peer, options, run, again_max_of(options))
 
         return in_turns(place, options, "open" if options.rates else "peers", asked, turn_of)
 

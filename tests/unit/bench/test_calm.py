@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 import pytest
 
 from bench.peers.calm import AGAIN_MAX, PAUSE_S, calm, calm_on_loop
 from bench.peers.figures import NOISY_CORES
+from bench.peers.run import again_max_of
 
 NOISE = NOISY_CORES + 0.01
 RATE = {"rate": 1000.0, "load_share": {"producer": 0.1}, "late_p50_ms": 9.0, "late_p99_ms": 9.0, "p50_ms": 10.0,
@@ -97,3 +99,9 @@ async def test_where_a_loop_must_go_on_it_is_the_same() -> None:
     attempts[0]["refused"] = ["3 messages lost"]
     assert (await calm_on_loop(measure, 5, pause))["attempt"] == 0
     assert pauses == [PAUSE_S]
+
+
+@pytest.mark.parametrize(("options", "most"), [({}, AGAIN_MAX), ({"once": True}, 0), ({"quick": True}, 0)])
+def test_who_wants_one_look_gets_one(options: dict[str, bool], most: int) -> None:
+    asked = argparse.Namespace(**{"quick": False, "once": False, **options})
+    assert again_max_of(asked) == most
