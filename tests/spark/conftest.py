@@ -9,6 +9,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tandemq.spark.java import check_packages
 from tests.integration.support import new_name
 from tests.support.clusters import patient
 from tests.support.unchanged import accept
+from tests.support.until import until_sync
 
 REQUIRED = "TANDEMQ_SPARK_REQUIRED"
 START_S = 400
@@ -34,13 +36,23 @@ HERE = Path(__file__).parent
 SMALL = Limits(journal_bytes=256 << 10, checkpoint_bytes=64 << 10)
 CONF = {
     "spark.sql.shuffle.partitions": "2",
-    "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",  # what compiles best pays off too late
+    "spark.driver.memory": "1280m",
+    # What compiles best pays off too late. Most of what is made is dead at once, and what stays are classes: with a
+    # small nursery a sixth of the JVM's time went into copying it, with a small metaspace it is looked through twice.
+    "spark.driver.extraJavaOptions": (
+        "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xms1280m -Xmn768m -XX:MetaspaceSize=384m"
+    ),
     # On a few rows most of the time goes into compiling what runs once, and into planning each stage anew: a third of
     # the JVM's time. Jobs that are started as a user does, by the long tests, have both.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
+    # What follows from filters and joins for other columns saves rows, of which there are few here.
+    "spark.sql.constraintPropagation.enabled": "false",
+    # Only hexadecimal digits are made small here; for that ICU would first build its tables of all characters.
+    "spark.sql.icu.caseMappings.enabled": "false",
+    # JVM and worker find each other late where many others work: that is no failure before the test's time is over.
+    "spark.python.authenticate.socketTimeout": "120s",
 }
 
 
@@ -139,7 +151,7 @@ def more(client: tandemq.Client, queue: str, first: int, last: int) -> None:
 
 def heard(client: tandemq.Client, queue: str, next_index: int) -> None:
     """Wait until every member that is there tells readers of that message: a replica hears of a commit with the next
-    heartbeat. Every look is a call; the test has its time.
+    heartbeat.
 
     Each is asked for its own copy, over a connection of its own. The client's connection to a member that has just come
     back may wait for its next attempt, and then the other member answers for it; whoever opens a new one, as Spark
@@ -147,8 +159,7 @@ def heard(client: tandemq.Client, queue: str, next_index: int) -> None:
     """
     for endpoint in client.target.endpoints:
         with tandemq.connect(endpoint, follow_master=False, timeout=AWAY_S) as member:
-            while not tells(member, queue, next_index):
-                pass
+            until_sync(partial(tells, member, queue, next_index), f"{endpoint} has heard of {queue}")
 
 
 def tells(member: tandemq.Client, queue: str, next_index: int) -> bool:

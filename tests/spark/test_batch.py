@@ -16,6 +16,7 @@ from tandemq.client.aio import JournalKind, JournalPosition, JournalStart
 from tandemq.errors import Refused, Unavailable
 from tests.integration.support import new_name, roles
 from tests.spark.conftest import more, trim_to
+from tests.support.until import until_sync
 
 
 @pytest.fixture
@@ -39,10 +40,12 @@ def test_the_rows_are_those_that_a_client_reads(
 ) -> None:
     queue = filled(95)
     client.dequeue(queue, 10).ack()
-    while not any(
-        row.kind is JournalKind.ACKED for page in client.read_journal([queue], JournalStart(1)) for row in page.rows()
-    ):
-        pass  # the replica hears of it with the next heartbeat
+
+    def is_told() -> bool:
+        pages = client.read_journal([queue], JournalStart(1))
+        return any(row.kind is JournalKind.ACKED for page in pages for row in page.rows())
+
+    until_sync(is_told, "the replica has heard of the acknowledgement")
     expected = [row for page in client.read_journal([queue]) for row in page.rows()]
     rows = load(queues=queue, partitions=3).collect()
     assert sorted((row.log_index, row["index"], row.kind) for row in rows) == [

@@ -20,6 +20,7 @@ import tandemq
 from chaos.cluster import Cluster
 from tandemq.cli import root
 from tests.spark.striking import ROOT
+from tests.support.until import until_sync
 
 GUIDE = ROOT / "docs" / "SPARK_GUIDE.md"
 SAMPLE = "127.0.0.1:7600,127.0.0.1:7610"
@@ -48,12 +49,15 @@ def program(text: str, names: dict[str, Any]) -> str:
 
 def heard(pair: Cluster) -> None:
     """Wait until both members tell of the same end: who pastes is slower than a heartbeat."""
-    ends: set[int] = set()
-    while len(ends) != 1:
-        ends = set()
+
+    def agree() -> bool:
+        ends: set[int] = set()
         for endpoint in pair.endpoints:
             with tandemq.connect(endpoint, follow_master=False) as member:
                 ends.add(member.journal_head(this_member=True).next.log_index)
+        return len(ends) == 1
+
+    until_sync(agree, "both members tell of the same end")
 
 
 def test_the_guide_says_what_happens(

@@ -20,6 +20,7 @@ from tests.integration.support import new_name
 from tests.spark.conftest import more, trim
 from tests.spark.lakes import Piped, Told, journal_rows, lake_rows
 from tests.spark.striking import Running
+from tests.support.until import until_sync
 
 NOBODY = "127.0.0.1:1"
 
@@ -80,8 +81,12 @@ def test_a_queue_that_is_deleted_while_it_is_followed_is_named(
     ended: list[Told] = []
     running = threading.Thread(target=lambda: ended.append(piped.run("ingest", "--continuous")))
     running.start()
-    while not all(Lake(piped.lake).end(name) for name in pair.members):
+
+    def has_both() -> bool:
         assert running.is_alive(), ended
+        return has_something(piped, pair)
+
+    until_sync(has_both, "the lake has something of both members")
     client.delete_queue(queue)
     running.join()
     refused(ended[0], "QUEUE_NOT_FOUND")
@@ -90,12 +95,21 @@ def test_a_queue_that_is_deleted_while_it_is_followed_is_named(
     assert "ENQUEUED" in {row[1] for row in lake_rows(spark, piped.lake, pair.members[0])}
 
 
+def has_something(piped: Piped, pair: Cluster) -> bool:
+    """Of both members."""
+    return all(Lake(piped.lake).end(name) for name in pair.members)
+
+
 def following(pair: Cluster, queue: str, folder: Path) -> tuple[Path, Running]:
     """An ingest that has something of both members; where its reports go."""
     piped = Piped(pair.target, folder, f'source.queues = ["{queue}"]\ningest.every_s = 0.2')
     running = Running(piped.file, "--continuous", group=True)
-    while not all(Lake(piped.lake).end(member) for member in pair.members):
+
+    def has_both() -> bool:
         assert running.process.poll() is None, running.told
+        return has_something(piped, pair)
+
+    until_sync(has_both, "the lake has something of both members")
     return folder / "reports" / "ingest", running
 
 

@@ -34,7 +34,8 @@ def test_shares_are_shown_and_then_published_in_the_place_of_what_was_there(
     del spark
     name, queues = new_name("shares"), sorted((used(client, 12), used(client, 4)))
     gone = used(client, 3)
-    piped = Piped(pair.target, tmp_path, "stats.window_s = 60")
+    kept = ", ".join(f'"{each}"' for each in (*queues, gone))
+    piped = Piped(pair.target, tmp_path, f"source.queues = [{kept}]\nstats.window_s = 60")
     piped.ingested()
     client.delete_queue(gone)
     words = ["stats", "--publish-weights", name, "-o", "json"]
@@ -79,7 +80,7 @@ def test_what_cannot_be_published_ends_with_1_and_its_reason(
     from pipeline import weighing
 
     name, queue = new_name("shares"), used(client, 4)
-    piped = Piped(pair.target, tmp_path, "stats.window_s = 1")
+    piped = Piped(pair.target, tmp_path, f'source.queues = ["{queue}"]\nstats.window_s = 1')
     piped.ingested()
     words = ["stats", "--publish-weights", name, "--weights-of", queue]
     over = piped.run(*words, "--valid-for", "1ms", "-o", "json")
