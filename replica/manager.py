@@ -55,6 +55,7 @@ from replica.services.admin.restore import RestoreHandlers
 from replica.services.admin.sweeps import SweepHandlers
 from replica.services.admin.weights import WeightHandlers
 from replica.services.messages.queue import QueueHandlers
+from replica.services.messages.react import ReactionHandlers
 from replica.services.messages.stage import StageHandlers
 from replica.services.messages.transact import TransactionHandlers
 from replica.services.pair.divergence import DivergenceHandlers
@@ -398,7 +399,9 @@ class Manager:
         journal = JournalHandlers(members).handler(ReaderHandlers(queues).methods())
         stage, units = StageHandlers(members).handler(), TransactionHandlers(members).handler()
         batches, weights = BatchHandlers(queues).handler(), WeightHandlers(queues).handler()
-        handlers = [QueueHandlers(members).handler(), journal, stage, units, batches, weights, admin, manager, pair]
+        reactions = ReactionHandlers(members, enabled=self.config.reactions)
+        messages = [QueueHandlers(members).handler(), reactions.handler()]
+        handlers = [*messages, journal, stage, units, batches, weights, admin, manager, pair]
         peer = PeerServicer(self._link) if self._link is not None else None
         await self._open_ports.open(Served(handlers, peer, health.facts, self._collectors))
         await health.report()

@@ -168,6 +168,7 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     advertise: str = ""  # what clients are told to dial; "" = listen_client
     profile: str = "safe"
     domains: tuple[str, ...] = ("main",)
+    reactions: bool = True  # false: React is refused to clients of this member (R189)
     backup_dir: str = ""  # where RestoreQueue finds backups; "" = <data_dir>/backups
     insecure_network: bool = False
     timers: Timers = Timers()

@@ -191,6 +191,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "WEIGHTS_NOT_FOUND": _MISSING,
         "BAD_WEIGHTS": _INVALID,
         "TXN_TOO_LARGE": _INVALID,
+        "REACTION_DISABLED": _STATE,
     }
 )
 

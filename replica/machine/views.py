@@ -145,6 +145,7 @@ def queue_info(queue: QueueState, member: str, coming: int = 0) -> admin_pb2.Que
     info.rejected_total, info.delivered_total = totals.rejected, totals.delivered
     info.redelivered_total, info.released_total = totals.redelivered, totals.released
     info.duplicates_total, info.reply_timeouts_total = totals.duplicates, totals.reply_timeouts
+    info.reacted_total = totals.reacted
     if queue.completions is not None and queue.completions.owed:
         info.copies_owed = sum(map(len, queue.completions.owed.values()))
     if totals.processed:

@@ -100,7 +100,8 @@ def facts_of(prefix: Prefix, header: record_pb2.RecordHeader) -> list[Fact]:
             return _of_settle(header.settle)
         case "txn":
             settled = [fact for settle in header.txn.settles for fact in _of_settle(settle)]
-            return settled + [fact for enqueue in header.txn.enqueues for fact in _of_enqueue(enqueue)]
+            gone = [fact for op in header.txn.removes for fact in _of_remove(op)]
+            return settled + gone + [fact for enqueue in header.txn.enqueues for fact in _of_enqueue(enqueue)]
         case "expire":
             return _of_expire(header.expire)
         case "queue":
@@ -111,7 +112,7 @@ def facts_of(prefix: Prefix, header: record_pb2.RecordHeader) -> list[Fact]:
             reply = header.reply
             return [Fact(JournalKind.JOURNAL_KIND_REPLIED, reply.queue_id, reply.index, 1, reply.lease_id)]
         case "remove":
-            return _ranges(JournalKind.JOURNAL_KIND_REMOVED, header.remove.queue_id, header.remove.ranges)
+            return _of_remove(header.remove)
         case "save":
             return _ranges(JournalKind.JOURNAL_KIND_SAVED, header.save.queue_id, header.save.ranges)
         case "reader" | "weights":
@@ -138,6 +139,10 @@ def _of_enqueue(op: record_pb2.EnqueueOp) -> list[Fact]:
         *_ranges(left, op.moved_from.queue_id, op.moved_from.ranges),
         *_ranges(JournalKind.JOURNAL_KIND_DROPPED, op.queue_id, op.dropped),
     ]
+
+
+def _of_remove(op: record_pb2.RemoveOp) -> list[Fact]:
+    return _ranges(JournalKind.JOURNAL_KIND_REMOVED, op.queue_id, op.ranges)
 
 
 def _of_settle(op: record_pb2.SettleOp) -> list[Fact]:

@@ -17,7 +17,14 @@ from google.protobuf.message import DecodeError, Message
 from replica.machine.plan.content import PROPERTIES_MAX
 from replica.machine.plan.unit import QUEUES_MAX
 from replica.rpc.refusals import refusal
-from tandemq.peer.v1.outline_pb2 import EnqueueOutline, EnqueueSum, FrameOutline, ReplyOutline, TransactOutline
+from tandemq.peer.v1.outline_pb2 import (
+    EnqueueOutline,
+    EnqueueSum,
+    FrameOutline,
+    ReactOutline,
+    ReplyOutline,
+    TransactOutline,
+)
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -71,6 +78,13 @@ def problem_of_reply(request: bytes) -> Failed | None:
     if len(request) < LONG_BYTES:
         return None
     return _problem_of_counts((len(_outline(ReplyOutline, request).message.properties),))
+
+
+def problem_of_reaction(request: bytes) -> Failed | None:
+    """Of a ReactRequest: a change with far too many properties."""
+    if len(request) < LONG_BYTES:
+        return None
+    return _problem_of_counts((len(_outline(ReactOutline, request).reaction.update.set_properties),))
 
 
 def problem_of_frame(frame: bytes, limits: Limits) -> Failed | None:

@@ -138,7 +138,7 @@ class MessageCounts(_message.Message):
     def __init__(self, total: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., bytes: _Optional[int] = ..., blocked: _Optional[int] = ...) -> None: ...
 
 class MessageTotals(_message.Message):
-    __slots__ = ("enqueued", "delivered", "acked", "released", "redelivered", "rejected", "expired", "dropped", "dead_lettered", "purged", "replied", "reply_timeouts", "duplicates", "volatile_lost", "refused_full")
+    __slots__ = ("enqueued", "delivered", "acked", "released", "redelivered", "rejected", "expired", "dropped", "dead_lettered", "purged", "replied", "reply_timeouts", "duplicates", "volatile_lost", "refused_full", "reacted")
     ENQUEUED_FIELD_NUMBER: _ClassVar[int]
     DELIVERED_FIELD_NUMBER: _ClassVar[int]
     ACKED_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +154,7 @@ class MessageTotals(_message.Message):
     DUPLICATES_FIELD_NUMBER: _ClassVar[int]
     VOLATILE_LOST_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FULL_FIELD_NUMBER: _ClassVar[int]
+    REACTED_FIELD_NUMBER: _ClassVar[int]
     enqueued: int
     delivered: int
     acked: int
@@ -169,7 +170,8 @@ class MessageTotals(_message.Message):
     duplicates: int
     volatile_lost: int
     refused_full: int
-    def __init__(self, enqueued: _Optional[int] = ..., delivered: _Optional[int] = ..., acked: _Optional[int] = ..., released: _Optional[int] = ..., redelivered: _Optional[int] = ..., rejected: _Optional[int] = ..., expired: _Optional[int] = ..., dropped: _Optional[int] = ..., dead_lettered: _Optional[int] = ..., purged: _Optional[int] = ..., replied: _Optional[int] = ..., reply_timeouts: _Optional[int] = ..., duplicates: _Optional[int] = ..., volatile_lost: _Optional[int] = ..., refused_full: _Optional[int] = ...) -> None: ...
+    reacted: int
+    def __init__(self, enqueued: _Optional[int] = ..., delivered: _Optional[int] = ..., acked: _Optional[int] = ..., released: _Optional[int] = ..., redelivered: _Optional[int] = ..., rejected: _Optional[int] = ..., expired: _Optional[int] = ..., dropped: _Optional[int] = ..., dead_lettered: _Optional[int] = ..., purged: _Optional[int] = ..., replied: _Optional[int] = ..., reply_timeouts: _Optional[int] = ..., duplicates: _Optional[int] = ..., volatile_lost: _Optional[int] = ..., refused_full: _Optional[int] = ..., reacted: _Optional[int] = ...) -> None: ...
 
 class BackupRequest(_message.Message):
     __slots__ = ("any_copy",)

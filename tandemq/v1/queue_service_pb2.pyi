@@ -24,6 +24,7 @@ class FinalState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FINAL_STATE_REPLY_TIMEOUT: _ClassVar[FinalState]
     FINAL_STATE_DROPPED: _ClassVar[FinalState]
     FINAL_STATE_LOST: _ClassVar[FinalState]
+    FINAL_STATE_REACTED: _ClassVar[FinalState]
 
 class SettleMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -54,6 +55,7 @@ FINAL_STATE_PURGED: FinalState
 FINAL_STATE_REPLY_TIMEOUT: FinalState
 FINAL_STATE_DROPPED: FinalState
 FINAL_STATE_LOST: FinalState
+FINAL_STATE_REACTED: FinalState
 SETTLE_MODE_UNSPECIFIED: SettleMode
 SETTLE_MODE_LEASE: SettleMode
 SETTLE_MODE_IMMEDIATE: SettleMode

@@ -255,6 +255,7 @@ ROWS: dict[str, Row | Elsewhere] = {
     **dict.fromkeys(("BATCH_GONE", "BATCH_GAP"), Elsewhere("of batches", "tests/integration/test_batches.py")),
     "READER_LOST": Elsewhere("needs a journal that overflows", "tests/integration/test_named_readers.py"),
     **dict.fromkeys(("WEIGHTS_NOT_FOUND", "BAD_WEIGHTS"), Elsewhere("of weights", "tests/integration/test_weights.py")),
+    "REACTION_DISABLED": Elsewhere("of reactions", "tests/integration/test_reactions.py"),
     "TXN_TOO_LARGE": Elsewhere("no command", "tests/integration/test_units.py"),
     **dict.fromkeys(("STAGE_NOT_FOUND", "WRITER_TAKEN"), Elsewhere("no command", "tests/integration/test_staging.py")),
 }

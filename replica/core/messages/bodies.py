@@ -227,6 +227,8 @@ def _fill(message: Message, batch: MessageBatch, ordinal: int) -> None:
         message.deliver_at.FromMilliseconds(min(_at(batch.deliver_at_ms, ordinal), TIMESTAMP_MS_MAX))
     if batch.dedup_ids:
         message.dedup_id = _at(batch.dedup_ids, ordinal)
+    if batch.inerts:
+        message.inert = _at(batch.inerts, ordinal)
     if batch.content_types:
         message.content_type = _at(batch.content_types, ordinal)
     if batch.correlation_ids:
@@ -260,6 +262,7 @@ def cut(body: bytes, ordinals: Sequence[int], queue: str = "") -> bytes:
         "reply_tos",
         "group_ids",
         "properties",
+        "inerts",
     ):
         column = getattr(source, name)
         if len(column) == 1:
@@ -308,4 +311,6 @@ def columns_without_properties(messages: Sequence[Message]) -> MessageBatch:
     ):
         if any(getattr(message, name) for message in messages):
             column.extend(getattr(message, name) for message in messages)
+    if any(message.inert for message in messages):
+        batch.inerts.extend(message.inert for message in messages)
     return batch

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from replica.core.messages.bodies import batch_of, message_id, row_of
-from replica.machine import Refused, columns_of
+from replica.machine import Refused, columns_of, milliseconds
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import Message
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from replica.core.messages.bodies import Stored
     from replica.machine import SegmentSlice
+    from tandemq.v1.reaction_service_pb2 import ReactionUpdate
 
 Row = TypeVar("Row")
 
@@ -26,6 +27,9 @@ REASON, REJECT_REASON = "tq_dead_letter_reason", "tq_reject_reason"
 DELIVERIES, HOPS = "tq_deliveries", "tq_hops"
 ADDED = (ORIGIN_QUEUE, ORIGIN_ID, REASON, REJECT_REASON, DELIVERIES, HOPS)
 """What the manager adds to a dead letter, and takes away when it goes back."""
+
+FIRST_ID, VERSION = "tq_first_id", "tq_version"
+"""What the manager adds to a message that a reaction has changed: the id of its first version, and which one it is."""
 
 MAX_DELIVERIES, REJECTED = "MAX_DELIVERIES", "REJECTED"
 
@@ -152,6 +156,30 @@ def redriven(message: Message, *, volatile: bool) -> Message:
     copy = copy_of(message, volatile=volatile)
     for name in ADDED:
         copy.properties.pop(name, None)
+    return copy
+
+
+def changed(found: FoundMessage, change: ReactionUpdate, *, volatile: bool) -> Message:
+    """As a reaction wants it to be; what it says nothing of stays (V8)."""
+    assert found.message is not None, "a copy of what is not here"
+    copy = copy_of(found.message, volatile=volatile)
+    properties = copy.properties
+    first_id = properties[FIRST_ID].data if FIRST_ID in properties else found.id
+    version = properties[VERSION].integer if VERSION in properties else 1
+    for name in change.remove_properties:
+        properties.pop(name, None)
+    for name, value in change.set_properties.items():
+        properties[name].CopyFrom(value)
+    properties[FIRST_ID].data = first_id
+    properties[VERSION].integer = version + 1
+    for name in ("payload", "content_type", "priority"):
+        if change.HasField(name):
+            setattr(copy, name, getattr(change, name))
+    for name in ("ttl", "delay"):
+        if change.HasField(name):
+            copy.ClearField(name)
+            if milliseconds(getattr(change, name)):
+                getattr(copy, name).CopyFrom(getattr(change, name))
     return copy
 
 

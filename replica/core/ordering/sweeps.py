@@ -256,7 +256,7 @@ class Sweeps:
         orders, name = self.orders, self._name(sweep)
         body = copies.body_of(to, piece.letters)
         columns = columns_of(EnqueueBatch.FromString(body))
-        ends, begins = ([], []) if sweep.verb is Verb.REDRIVE else _times(queue, piece.indexes)
+        ends, begins = ([], []) if sweep.verb is Verb.REDRIVE else times_of(queue, piece.indexes)
         call = MoveCall(
             sweep.queue_id, to, piece.indexes, columns, FINAL_STATE_PURGED, ends, begins, name, sweep.request_hash
         )
@@ -284,7 +284,7 @@ def _first(most: int, runs: Iterable[Run]) -> tuple[list[Run], int]:
     return taken, 0
 
 
-def _times(queue: QueueState, indexes: Sequence[int]) -> tuple[list[int], list[int]]:
+def times_of(queue: QueueState, indexes: Sequence[int]) -> tuple[list[int], list[int]]:
     """When each expires and when it is delivered; 0: never, at once."""
     ends: list[int] = []
     begins: list[int] = []

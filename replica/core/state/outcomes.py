@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from replica.machine import MessageProgress, Placed, SegmentSlice, ToldWeights
+    from tandemq.peer.v1.record_pb2 import ReactionCounts
     from tandemq.v1.common_pb2 import Reason
     from tandemq.v1.queue_admin_service_pb2 import LeftBehind
     from tandemq.v1.queue_service_pb2 import SettleResult
@@ -47,6 +48,16 @@ class UnitDone(NamedTuple):
     """No message of it is persistent."""
     differs: bool = False
     """Its number was of other messages."""
+
+
+class ReactionDone(NamedTuple):
+    """A reaction was carried out, now or earlier."""
+
+    counts: ReactionCounts
+    epoch: int
+    """Of its record."""
+    copies: int
+    duplicate: bool
 
 
 class LeaseDone(NamedTuple):
@@ -148,6 +159,7 @@ StagingDone = StageDone | PublishDone | UnstageDone
 Answer = (
     EnqueueDone
     | UnitDone
+    | ReactionDone
     | LeaseDone
     | SettleDone
     | ReplyDone

@@ -126,9 +126,10 @@ def _note_idle(state: State, queue_ids: Sequence[int]) -> None:
 
 
 def _txn(state: State, log_index: int, epoch: int, header: record_pb2.RecordHeader) -> Applied:
-    """U2: what is settled leaves before anything enters."""
+    """U2: what is settled or removed leaves before anything enters."""
     op = header.txn
     done = [_settle(state, settle) for settle in op.settles]
+    done += [apply_remove(state, remove) for remove in op.removes]
     entered = [_enqueue(state, log_index, epoch, header, enqueue) for enqueue in op.enqueues]
     if op.writer:
         note_unit(state, header.time_ms, op)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from replica.machine.state.changes import Applied
 from replica.machine.state.queue import Lease, QueueState
 from replica.machine.state.state import State
+from replica.machine.state.versions import Versions
 from tandemq.peer.v1 import record_pb2
-from tandemq.v1.queue_service_pb2 import FINAL_STATE_DEAD_LETTERED
+from tandemq.v1 import queue_service_pb2 as service_pb2
 
 
 def take_moved(state: State, op: record_pb2.EnqueueOp, freed: list[int]) -> None:
     """The source's part of a move: the same record puts the copies where they go."""
     source = state.queues[op.moved_from.queue_id]
+    if op.updated:
+        _hand_on(source, op)
     moved = 0
     for part in op.moved_from.ranges:
         start, end = part.first, part.first + part.count
@@ -19,10 +22,31 @@ def take_moved(state: State, op: record_pb2.EnqueueOp, freed: list[int]) -> None
         source.forget(start, end, freed, op.moved_final)
         moved += end - start
     assert moved == op.count, "a copy for each message that leaves, and no other"
-    if op.moved_final == FINAL_STATE_DEAD_LETTERED:
-        source.totals.dead_lettered += moved
-    else:
-        source.totals.purged += moved
+    _count(source, moved, op.moved_final)
+
+
+def _count(queue: QueueState, gone: int, final: service_pb2.FinalState) -> None:
+    match final:
+        case service_pb2.FINAL_STATE_DEAD_LETTERED:
+            queue.totals.dead_lettered += gone
+        case service_pb2.FINAL_STATE_REACTED:
+            queue.totals.reacted += gone
+        case _:
+            queue.totals.purged += gone
+
+
+def _hand_on(queue: QueueState, op: record_pb2.EnqueueOp) -> None:
+    """V8: what is known of a message by its index or its id is known of what it becomes."""
+    known = queue.versions = queue.versions or Versions()
+    new_index = op.first_index
+    for part in op.moved_from.ranges:
+        for index in range(part.first, part.first + part.count):
+            place = queue.segments.locate(index)
+            assert place is not None, "changed what is not there"
+            known.replace(index, *place, new_index)
+            if queue.completions is not None:
+                queue.completions.hand_on(index, new_index)
+            new_index += 1
 
 
 def count_delivery(queue: QueueState, lease: Lease, start: int, end: int) -> None:
@@ -39,5 +63,5 @@ def apply_remove(state: State, op: record_pb2.RemoveOp) -> Applied:
         start, end = part.first, part.first + part.count
         assert state.take_unleased(queue, start, end) == end - start, "removed what is not there, or leased"
         queue.forget(start, end, freed, op.final_state)
-        queue.totals.purged += end - start
+        _count(queue, end - start, op.final_state)
     return Applied((op.queue_id,), freed)

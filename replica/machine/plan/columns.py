@@ -96,6 +96,7 @@ def columns_of(batch: queue_service_pb2.EnqueueBatch) -> Columns:
         ("reply_tos", messages.reply_tos),
         ("group_ids", columns.group_ids),
         ("properties", messages.properties),
+        ("inerts", messages.inerts),
     ):
         if column and len(column) not in (1, count):
             raise Refused(

@@ -20,6 +20,7 @@ class CompletionRow(msgspec.Struct, array_like=True):
     deadlines: list[bytes]
     addressed: bytes = b""
     owed: list[tuple[str, list[tuple[int, str]]]] = msgspec.field(default_factory=list)
+    firsts: list[tuple[int, int]] = msgspec.field(default_factory=list)
 
 
 def completion_row(kept: Completions) -> CompletionRow:
@@ -39,6 +40,7 @@ def completion_row(kept: Completions) -> CompletionRow:
         deadlines=[bytes_of(column) for column in kept.deadlines.columns()],
         addressed=bytes_of(kept.addressed.edges()),
         owed=[(to, sorted(rows.items())) for to, rows in sorted(kept.owed.items())],
+        firsts=sorted(kept.firsts.items()),
     )
 
 
@@ -57,6 +59,8 @@ def completions_of(state: State, queue_id: int, row: CompletionRow) -> Completio
     for to, rows in row.owed:
         for index, correlation_id in rows:
             kept.owe(index, to, correlation_id)
+    kept.firsts = dict(row.firsts)
+    kept.latest = {first: index for index, first in row.firsts}
     if kept.owed:
         state.owing[queue_id] = None
     return kept

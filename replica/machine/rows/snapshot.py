@@ -32,6 +32,7 @@ from replica.machine.state.limits import Limits
 from replica.machine.state.queue import Lease, QueueState, Totals, Unsaved
 from replica.machine.state.segments import COLUMNS, Extra, Segments, extra_of
 from replica.machine.state.state import State
+from replica.machine.state.versions import Versions
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
@@ -115,6 +116,7 @@ class _QueueRow(msgspec.Struct, array_like=True):
     reasons: list[str] = msgspec.field(default_factory=list)
     unsaved: tuple[int, int, bool] | None = None
     blocked: list[bytes] = msgspec.field(default_factory=list)
+    versions: list[tuple[int, list[int]]] = msgspec.field(default_factory=list)
 
 
 class _RequestRows(msgspec.Struct, array_like=True):
@@ -212,6 +214,7 @@ def _queue_row(queue: QueueState) -> _QueueRow:
         reasons=queue.reasons,
         unsaved=None if queue.unsaved is None else (*queue.unsaved,),
         blocked=[bytes_of(level.edges()) for level in queue.groups.blocked] if queue.groups is not None else [],
+        versions=queue.versions.rows() if queue.versions is not None else [],
     )
 
 
@@ -340,6 +343,7 @@ def _queue(row: _QueueRow) -> QueueState:
         queue.dying = Spans.from_columns([column_of("Q", data) for data in row.dying])
     queue.reasons = row.reasons
     queue.unsaved = None if row.unsaved is None else Unsaved(*row.unsaved)
+    queue.versions = Versions(row.versions) if row.versions else None
     keep_lines(queue)
     if queue.groups is not None:
         queue.groups.blocked = [PagedSet(range_set(edges)) for edges in row.blocked]

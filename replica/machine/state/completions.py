@@ -114,7 +114,9 @@ class Completions:
         "buckets",
         "by_state",
         "deadlines",
+        "firsts",
         "heard",
+        "latest",
         "listening",
         "owed",
         "unended",
@@ -132,6 +134,9 @@ class Completions:
         # Copies of answers that are owed, by queue: index of the request, and correlation id where the answer has none.
         self.owed: dict[str, dict[int, str]] = {}
         self._owed_to: dict[int, str] = {}  # the same by index: a client names as many queues as it likes
+        # Messages that reactions have changed: the index that each had first, whose handle its sender has; and back.
+        self.firsts: dict[int, int] = {}
+        self.latest: dict[int, int] = {}
         self.listening = False  # somebody at this member waits for ends
         self.heard: list[Run] = []  # what ended since it was looked at, while listening
 
@@ -160,6 +165,21 @@ class Completions:
             self.deadlines.prune(self.unended)
         if self.listening:
             self.heard += runs
+            for low, high in runs if self.firsts else ():
+                self.heard += ((self.firsts[at], self.firsts[at] + 1) for at in self._changed(low, high))
+
+    def hand_on(self, index: int, new_index: int) -> None:
+        """A reaction has changed a message: whoever asks for the one hears of the other."""
+        if self.unended.discard(index, index + 1):
+            self.addressed.discard(index, index + 1)
+            first = self.firsts.pop(index, index)
+            self.firsts[new_index], self.latest[first] = first, new_index
+
+    def _changed(self, start: int, end: int) -> list[int]:
+        """Walks over whichever is shorter."""
+        if end - start <= len(self.firsts):
+            return [index for index in range(start, end) if index in self.firsts]
+        return sorted(index for index in self.firsts if start <= index < end)
 
     def answer(self, index: int, log_index: int, fingerprint: int) -> None:
         """The record answers a request, which has just ended by it."""
@@ -183,6 +203,7 @@ class Completions:
         return True
 
     def answer_of(self, index: int) -> KeptAnswer | None:
+        index = self.latest.get(index, index)
         return self.read(index) if index in self.answers else None
 
     def read(self, index: int) -> KeptAnswer:
@@ -201,6 +222,7 @@ class Completions:
 
     def final_of(self, index: int) -> service_pb2.FinalState | None:
         """How a message ended; 0: it has not; None: it is not known, or no longer."""
+        index = self.latest.get(index, index)
         if index in self.unended:
             return service_pb2.FINAL_STATE_UNSPECIFIED
         return next((final for final, runs in self.by_state.items() if index in runs), None)
@@ -213,6 +235,8 @@ class Completions:
                 whole = self.by_state[final]
                 for start, end in runs:
                     whole.remove(start, end)
+                    for index in self._changed(start, end) if self.firsts else ():
+                        del self.latest[self.firsts.pop(index)]
                     if final == REPLIED:
                         for index in range(start, end):
                             self.answers.pop(index, None)

@@ -54,6 +54,7 @@ MUTABLE = (
     "single_active",
     "remote_clients_allowed",
     "address",
+    "reactions_enabled",
 )
 # What ConfigureQueue freezes (R040); replication and domain are chosen at creation for good.
 FROZEN = ("queue_type",)
@@ -130,6 +131,7 @@ def _resolved(asked_bytes: bytes, limits: Limits, defaults: bytes) -> bytes:
         "max_consumers": 0,
         "single_active": False,
         "remote_clients_allowed": True,
+        "reactions_enabled": False,
     }
     for name, value in values.items():
         if not config.HasField(name):

@@ -21,6 +21,7 @@ from replica.machine.state.completions import Completions
 from replica.machine.state.dedup_ids import DedupIds
 from replica.machine.state.groups import Groups
 from replica.machine.state.segments import PLAIN, PRIORITIES, PRIORITY_DEFAULT, Part, Segments
+from replica.machine.state.versions import Versions
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2
 
@@ -58,6 +59,7 @@ class Totals:
     purged: int = 0  # removed or moved by an administrator
     released: int = 0
     duplicates: int = 0  # not stored again: their dedup id was known
+    reacted: int = 0  # removed, moved or changed by a reaction
 
     def row(self) -> list[int]:
         return list(_totals_of(self))
@@ -121,6 +123,7 @@ class QueueState:
         "totals",
         "unsaved",
         "version",
+        "versions",
         "visible_index",
         "volatile",
     )
@@ -163,6 +166,7 @@ class QueueState:
         self.settled: dict[int, tuple[int, ...]] = {}
         self.settled_order: deque[int] = deque()
         self.dedup_ids: DedupIds | None = None  # None: nobody has used one yet
+        self.versions: Versions | None = None  # None: no reaction has changed a message of it yet
         self.totals = Totals()
         self.row = b""  # in the last snapshot; empty: touched since
         self.completions: Completions | None = None  # of the types whose senders may ask for more than STORED
@@ -285,6 +289,8 @@ class QueueState:
             self.volatile.discard(start, end)
         if self.deliveries:
             drop_keys(self.deliveries, start, end)
+        if self.versions:
+            self.versions.forget(start, end)
 
     def copy_is_volatile(self, index: int, *, marked: bool) -> bool:
         """Of a message that goes elsewhere, as far as this queue can say: what is on its way to become persistent

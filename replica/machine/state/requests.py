@@ -54,6 +54,7 @@ class RequestAnswer:
     behind: Sequence[admin_pb2.LeftBehind] = ()
     # txn: as in the record, without what only applying it needs
     entered: Sequence[record_pb2.EnqueueOp] = ()
+    reaction: record_pb2.ReactionCounts | None = None  # None: it was none
 
     def duplicate_run(self) -> DuplicateRun:
         answer = self.first_index, self.log_index, self.epoch, self.refusals, self.downgraded, self.doubles
@@ -133,7 +134,7 @@ def _answer_of(kind: str, header: record_pb2.RecordHeader, name: str) -> record_
         case "enqueue":
             return record_pb2.RecordHeader(enqueue=_kept(header.enqueue))
         case "txn":
-            return record_pb2.RecordHeader(txn=record_pb2.TxnOp(enqueues=map(_kept_of_unit, header.txn.enqueues)))
+            return record_pb2.RecordHeader(txn=_kept_of_txn(header.txn))
         case "lease":
             lease = record_pb2.LeaseOp(
                 queue_id=header.lease.queue_id, ranges=header.lease.ranges, immediate=header.lease.immediate
@@ -175,6 +176,14 @@ def _kept(made: record_pb2.EnqueueOp) -> record_pb2.EnqueueOp:
     )
 
 
+def _kept_of_txn(made: record_pb2.TxnOp) -> record_pb2.TxnOp:
+    kept = record_pb2.TxnOp(enqueues=map(_kept_of_unit, made.enqueues))
+    for remove in made.removes:
+        if remove.HasField("reaction"):
+            kept.removes.add(queue_id=remove.queue_id, reaction=remove.reaction)
+    return kept
+
+
 def _kept_of_unit(made: record_pb2.EnqueueOp) -> record_pb2.EnqueueOp:
     kept = _kept(made)
     kept.first_ordinal = made.first_ordinal
@@ -210,7 +219,10 @@ def _parse(kind: str, data: bytes, log_index: int, epoch: int, version: int) -> 
         case "reply":
             return RequestAnswer(kind, log_index, epoch, answer.reply.queue_id)
         case "txn":
-            return RequestAnswer(kind, log_index, epoch, entered=answer.txn.enqueues)
+            unit = answer.txn
+            reacted = unit.removes[0] if unit.removes else record_pb2.RemoveOp()
+            reaction = reacted.reaction if unit.removes else None
+            return RequestAnswer(kind, log_index, epoch, reacted.queue_id, entered=unit.enqueues, reaction=reaction)
         case "weights":
             table = answer.weights
             return RequestAnswer(kind, log_index, epoch, version=table.version, valid_until_ms=table.valid_until_ms)

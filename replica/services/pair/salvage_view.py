@@ -15,13 +15,13 @@ from replica.node.salvage import Certainty, is_operation
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.pair_service_pb2 import ReadSalvageResponse
-from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, EnqueueBatch
+from tandemq.v1.queue_service_pb2 import FINAL_STATE_REACTED, OUTCOME_ACK, EnqueueBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from replica.node.salvage import SalvagedRecord, SalvageFiles, SalvageInfo
-    from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
+    from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader, TxnOp
 
 _CERTAINTY = MappingProxyType(
     {
@@ -122,6 +122,7 @@ def _ended(header: RecordHeader) -> Iterator[tuple[int, Iterable[IndexRange]]]:
             for effect in settle.effects:
                 if effect.outcome == OUTCOME_ACK:
                     yield settle.queue_id, effect.ranges
+        yield from _reacted(header.txn)
     elif kind == "lease" and header.lease.immediate:
         yield header.lease.queue_id, header.lease.ranges
     elif kind == "reply":
@@ -129,6 +130,15 @@ def _ended(header: RecordHeader) -> Iterator[tuple[int, Iterable[IndexRange]]]:
     elif kind == "expire":
         for part in (*header.expire.messages, *header.expire.reply_timeouts):
             yield part.queue_id, part.ranges
+
+
+def _reacted(op: TxnOp) -> Iterator[tuple[int, Iterable[IndexRange]]]:
+    """What a reaction cancelled or put elsewhere: a copy that enters there has its own entry in the file."""
+    for remove in op.removes:
+        yield remove.queue_id, remove.ranges
+    for enqueue in op.enqueues:
+        if enqueue.moved_final == FINAL_STATE_REACTED:
+            yield enqueue.moved_from.queue_id, enqueue.moved_from.ranges
 
 
 def _merged(spans: _Spans) -> _Spans:

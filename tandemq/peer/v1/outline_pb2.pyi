@@ -54,6 +54,24 @@ class PutOutline(_message.Message):
     messages: _containers.RepeatedCompositeFieldContainer[MessageOutline]
     def __init__(self, messages: _Optional[_Iterable[_Union[MessageOutline, _Mapping]]] = ...) -> None: ...
 
+class ReactOutline(_message.Message):
+    __slots__ = ("reaction",)
+    REACTION_FIELD_NUMBER: _ClassVar[int]
+    reaction: ReactionOutline
+    def __init__(self, reaction: _Optional[_Union[ReactionOutline, _Mapping]] = ...) -> None: ...
+
+class ReactionOutline(_message.Message):
+    __slots__ = ("update",)
+    UPDATE_FIELD_NUMBER: _ClassVar[int]
+    update: UpdateOutline
+    def __init__(self, update: _Optional[_Union[UpdateOutline, _Mapping]] = ...) -> None: ...
+
+class UpdateOutline(_message.Message):
+    __slots__ = ("set_properties",)
+    SET_PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    set_properties: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, set_properties: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
 class ReplyOutline(_message.Message):
     __slots__ = ("message",)
     MESSAGE_FIELD_NUMBER: _ClassVar[int]

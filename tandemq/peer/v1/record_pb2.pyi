@@ -108,7 +108,7 @@ class Refusal(_message.Message):
     def __init__(self, ordinal: _Optional[int] = ..., reason: _Optional[_Union[_common_pb2.Reason, str]] = ...) -> None: ...
 
 class EnqueueOp(_message.Message):
-    __slots__ = ("queue_id", "client_id", "first_sequence", "count", "first_index", "refusals", "priorities", "expires_at_ms", "volatiles", "payload_bytes", "downgraded", "internal", "deliver_at_ms", "groups", "dedup_ids", "duplicates", "moved_from", "moved_final", "dropped", "addressed", "answers", "first_ordinal", "queue", "staged")
+    __slots__ = ("queue_id", "client_id", "first_sequence", "count", "first_index", "refusals", "priorities", "expires_at_ms", "volatiles", "payload_bytes", "downgraded", "internal", "deliver_at_ms", "groups", "dedup_ids", "duplicates", "moved_from", "moved_final", "dropped", "addressed", "answers", "first_ordinal", "queue", "updated", "staged")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -132,6 +132,7 @@ class EnqueueOp(_message.Message):
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
     FIRST_ORDINAL_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
+    UPDATED_FIELD_NUMBER: _ClassVar[int]
     STAGED_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     client_id: bytes
@@ -156,24 +157,27 @@ class EnqueueOp(_message.Message):
     answers: QueueRanges
     first_ordinal: int
     queue: str
+    updated: bool
     staged: int
-    def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., duplicates: _Optional[_Iterable[_Union[_queue_service_pb2.EntryDuplicate, _Mapping]]] = ..., moved_from: _Optional[_Union[QueueRanges, _Mapping]] = ..., moved_final: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., dropped: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., addressed: _Optional[_Iterable[int]] = ..., answers: _Optional[_Union[QueueRanges, _Mapping]] = ..., first_ordinal: _Optional[int] = ..., queue: _Optional[str] = ..., staged: _Optional[int] = ...) -> None: ...
+    def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., duplicates: _Optional[_Iterable[_Union[_queue_service_pb2.EntryDuplicate, _Mapping]]] = ..., moved_from: _Optional[_Union[QueueRanges, _Mapping]] = ..., moved_final: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., dropped: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., addressed: _Optional[_Iterable[int]] = ..., answers: _Optional[_Union[QueueRanges, _Mapping]] = ..., first_ordinal: _Optional[int] = ..., queue: _Optional[str] = ..., updated: bool = ..., staged: _Optional[int] = ...) -> None: ...
 
 class TxnOp(_message.Message):
-    __slots__ = ("settles", "enqueues", "writer", "number", "digest", "query_id")
+    __slots__ = ("settles", "enqueues", "removes", "writer", "number", "digest", "query_id")
     SETTLES_FIELD_NUMBER: _ClassVar[int]
     ENQUEUES_FIELD_NUMBER: _ClassVar[int]
+    REMOVES_FIELD_NUMBER: _ClassVar[int]
     WRITER_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     QUERY_ID_FIELD_NUMBER: _ClassVar[int]
     settles: _containers.RepeatedCompositeFieldContainer[SettleOp]
     enqueues: _containers.RepeatedCompositeFieldContainer[EnqueueOp]
+    removes: _containers.RepeatedCompositeFieldContainer[RemoveOp]
     writer: str
     number: int
     digest: int
     query_id: str
-    def __init__(self, settles: _Optional[_Iterable[_Union[SettleOp, _Mapping]]] = ..., enqueues: _Optional[_Iterable[_Union[EnqueueOp, _Mapping]]] = ..., writer: _Optional[str] = ..., number: _Optional[int] = ..., digest: _Optional[int] = ..., query_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, settles: _Optional[_Iterable[_Union[SettleOp, _Mapping]]] = ..., enqueues: _Optional[_Iterable[_Union[EnqueueOp, _Mapping]]] = ..., removes: _Optional[_Iterable[_Union[RemoveOp, _Mapping]]] = ..., writer: _Optional[str] = ..., number: _Optional[int] = ..., digest: _Optional[int] = ..., query_id: _Optional[str] = ...) -> None: ...
 
 class StageOp(_message.Message):
     __slots__ = ("stage_id", "part", "queue_id", "count", "payload_bytes", "expires_at_ms")
@@ -368,7 +372,7 @@ class DefaultsOp(_message.Message):
     def __init__(self, config: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ...) -> None: ...
 
 class RemoveOp(_message.Message):
-    __slots__ = ("queue_id", "ranges", "final_state", "total", "left", "leased", "behind")
+    __slots__ = ("queue_id", "ranges", "final_state", "total", "left", "leased", "behind", "reaction")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     FINAL_STATE_FIELD_NUMBER: _ClassVar[int]
@@ -376,6 +380,7 @@ class RemoveOp(_message.Message):
     LEFT_FIELD_NUMBER: _ClassVar[int]
     LEASED_FIELD_NUMBER: _ClassVar[int]
     BEHIND_FIELD_NUMBER: _ClassVar[int]
+    REACTION_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
     final_state: _queue_service_pb2.FinalState
@@ -383,7 +388,26 @@ class RemoveOp(_message.Message):
     left: int
     leased: int
     behind: _containers.RepeatedCompositeFieldContainer[_queue_admin_service_pb2.LeftBehind]
-    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., final_state: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., total: _Optional[int] = ..., left: _Optional[int] = ..., leased: _Optional[int] = ..., behind: _Optional[_Iterable[_Union[_queue_admin_service_pb2.LeftBehind, _Mapping]]] = ...) -> None: ...
+    reaction: ReactionCounts
+    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., final_state: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., total: _Optional[int] = ..., left: _Optional[int] = ..., leased: _Optional[int] = ..., behind: _Optional[_Iterable[_Union[_queue_admin_service_pb2.LeftBehind, _Mapping]]] = ..., reaction: _Optional[_Union[ReactionCounts, _Mapping]] = ...) -> None: ...
+
+class ReactionCounts(_message.Message):
+    __slots__ = ("applied", "locked", "inert", "dying", "refused", "kept", "unreported")
+    APPLIED_FIELD_NUMBER: _ClassVar[int]
+    LOCKED_FIELD_NUMBER: _ClassVar[int]
+    INERT_FIELD_NUMBER: _ClassVar[int]
+    DYING_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    UNREPORTED_FIELD_NUMBER: _ClassVar[int]
+    applied: int
+    locked: int
+    inert: int
+    dying: int
+    refused: int
+    kept: bool
+    unreported: int
+    def __init__(self, applied: _Optional[int] = ..., locked: _Optional[int] = ..., inert: _Optional[int] = ..., dying: _Optional[int] = ..., refused: _Optional[int] = ..., kept: bool = ..., unreported: _Optional[int] = ...) -> None: ...
 
 class SaveOp(_message.Message):
     __slots__ = ("queue_id", "ranges", "bodies", "next_index")

@@ -31,6 +31,7 @@ from replica.machine.features.batches import plan_batch
 from replica.machine.features.readers import plan_lose, plan_register
 from replica.machine.features.weights import plan_publish_weights
 from replica.machine.plan.names import AliasCall, DefaultsCall, plan_alias, plan_defaults
+from replica.machine.plan.react import Copies, ReactCall, plan_react
 from replica.machine.plan.reply import plan_reply
 from replica.machine.plan.stage import plan_publish, plan_stage, plan_staged
 from replica.machine.plan.time import next_due_ms
@@ -43,6 +44,7 @@ from replica.machine.state.requests import Requests
 from replica.machine.state.segments import Segments
 from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
+from tandemq.peer.v1.record_pb2 import ReactionCounts
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2
 from tests.unit.replica.machine.driver import ACK, REJECT, Driver, batch_of, ranges_of
@@ -157,7 +159,7 @@ def everything() -> Driver:
     driver.send(3, queue="gone")
     driver.queue(record_pb2.QUEUE_ACTION_DELETE, "gone")
     order(driver, plan_defaults, DefaultsCall(admin_pb2.QueueConfig(annotation="of new ones"), (), 0, b"d" * 16, 1))
-    for fill in (messages, lines_and_lives, requests, beside, stage, unit):
+    for fill in (messages, lines_and_lives, requests, beside, stage, unit, reaction):
         fill(driver)
     return driver
 
@@ -282,3 +284,14 @@ def unit(driver: Driver) -> None:
     columns = columns_of(batch_of([1, 2, 3], priorities=[1, 2, 3]))
     puts = [QueuePut("left", columns.part(0, 1)), QueuePut("right", columns.part(1, 2))]
     order(driver, plan_unit, UnitCall((), puts, "a", b"u" * 16, 1, UnitIdentity("writer of units", "query", 3, 0, 5)))
+
+
+def reaction(driver: Driver) -> None:
+    """One that removed something, one that changed something, and what they came to."""
+    driver.create("reactive", reactions_enabled=True, queue_type=admin_pb2.QUEUE_TYPE_ONE_WAY_ACK)
+    driver.send(3, queue="reactive")
+    queue_id = driver.master.queue_id("reactive")
+    assert queue_id is not None
+    order(driver, plan_react, ReactCall(queue_id, [1], ReactionCounts(applied=1, locked=2), b"R" * 16, 1))
+    copies = Copies("reactive", columns_of(batch_of([2])), [0], [0])
+    order(driver, plan_react, ReactCall(queue_id, [2], ReactionCounts(applied=1), b"C" * 16, 1, copies))

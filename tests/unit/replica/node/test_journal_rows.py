@@ -19,6 +19,7 @@ from tandemq.v1.common_pb2 import REASON_QUEUE_FULL, IndexRange
 from tandemq.v1.message_pb2 import MessageBatch, Properties, PropertyValue
 from tandemq.v1.queue_service_pb2 import (
     FINAL_STATE_DEAD_LETTERED,
+    FINAL_STATE_REACTED,
     OUTCOME_ACK,
     OUTCOME_EXTEND,
     OUTCOME_REJECT,
@@ -318,3 +319,33 @@ def test_the_index_counts_the_rows_of_a_unit_as_they_are_given(first: int) -> No
     rows, _ = rows_of(unit_header(), UNIT_BODY, first=first)
     counted = counts_of(unit_header(), first)
     assert Counter((int(row.kind), row.queue_id) for row in rows) == Counter(counted)
+
+
+def test_v6_a_reaction_is_rows_of_what_enters_and_then_of_what_it_removed_and_moved() -> None:
+    op = record_pb2.TxnOp(
+        removes=[record_pb2.RemoveOp(queue_id=3, ranges=[IndexRange(first=2, count=2), IndexRange(first=9, count=1)])],
+        enqueues=[
+            record_pb2.EnqueueOp(
+                queue_id=3,
+                count=1,
+                first_index=10,
+                updated=True,
+                moved_from={"queue_id": 3, "ranges": [{"first": 5, "count": 1}]},
+                moved_final=FINAL_STATE_REACTED,
+            ),
+            record_pb2.EnqueueOp(queue_id=4, count=1, first_index=7, first_ordinal=1),
+        ],
+    )
+    header, body = header_of(txn=op, request_id=bytes(16)), sent(b"new", b"report")
+    rows, end = rows_of(header, body)
+    assert end is None
+    assert [(row.kind, row.queue_id, row.first, row.messages, row.payload) for row in rows] == [
+        (JournalKind.ENQUEUED, 3, 10, 1, b"new"),
+        (JournalKind.ENQUEUED, 4, 7, 1, b"report"),
+        (JournalKind.REMOVED, 3, 2, 2, None),
+        (JournalKind.REMOVED, 3, 9, 1, None),
+        (JournalKind.MOVED, 3, 5, 1, None),
+    ]
+    for first in range(6):
+        later, _ = rows_of(header, body, first=first)
+        assert Counter((int(row.kind), row.queue_id) for row in later) == Counter(counts_of(header, first))

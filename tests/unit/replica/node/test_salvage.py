@@ -24,7 +24,7 @@ from storage.store import Append, WriteBatch
 from tandemq.peer.v1.record_pb2 import EnqueueOp, ExpireOp, RecordHeader, RoleOp, SettleOp, TxnOp
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.message_pb2 import MessageBatch
-from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, EnqueueBatch
+from tandemq.v1.queue_service_pb2 import FINAL_STATE_REACTED, OUTCOME_ACK, EnqueueBatch
 
 DOMAIN = 7
 
@@ -129,6 +129,42 @@ def test_a_unit_of_work_is_shown_as_what_each_of_its_queues_was_sent(files: Salv
         ("ledger", [b"b", b"c"], [2, 3]),
     ]
     assert [[row.payload for row in each.messages] for each in shown] == [[b"a"], [b"b", b"c"]]
+
+
+def test_what_a_reaction_cancelled_or_moved_is_done_with(files: SalvageFiles) -> None:
+    """Else an import would send again what its sender has taken back."""
+    body = EnqueueBatch(queue="q", messages=MessageBatch(payloads=[b"a", b"b", b"c"])).SerializeToString()
+    copy = EnqueueBatch(queue="r", messages=MessageBatch(payloads=[b"c"])).SerializeToString()
+    moved = EnqueueOp(
+        queue_id=2,
+        queue="r",
+        count=1,
+        first_index=1,
+        moved_from={"queue_id": 1, "ranges": [{"first": 3, "count": 1}]},
+        moved_final=FINAL_STATE_REACTED,
+    )
+    cancelled = {"queue_id": 1, "ranges": [{"first": 1, "count": 1}], "final_state": FINAL_STATE_REACTED}
+    records = (
+        (RecordHeader(enqueue=EnqueueOp(queue_id=1, count=3, first_index=1), request_id=bytes(16)), body),
+        (RecordHeader(txn=TxnOp(removes=[cancelled]), request_id=bytes(16)), b""),
+        (RecordHeader(txn=TxnOp(enqueues=[moved]), request_id=bytes(16)), copy),
+    )
+    store = MemoryStore(member="a", instance=b"a" * 16)
+    for log_index, (header, part) in enumerate(records, 1):
+        head, _ = build_head(
+            flags=0,
+            domain=DOMAIN,
+            epoch=3,
+            log_index=log_index,
+            header=header.SerializeToString(),
+            body=part,
+            previous_digest=ZERO_DIGEST,
+        )
+        store.commit(WriteBatch(appends=[Append(DOMAIN, log_index, assemble(head, part))]))
+    files.write(store, DOMAIN, "main", Salvage(1, 3, 1, ""))
+    (info,) = files.infos()
+    shown = [(each.operation, each.queue, list(each.done)) for each in SalvageView.of(files, info).operations()]
+    assert shown == [("enqueue", "q", [0, 2]), ("txn", "", []), ("enqueue", "r", [])]
 
 
 def test_a_file_of_an_older_version_calls_nothing_certainly_unacknowledged(

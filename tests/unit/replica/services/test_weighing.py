@@ -16,6 +16,7 @@ from replica.services.weighing import (
     COSTLY,
     LONG_BYTES,
     problem_of_frame,
+    problem_of_reaction,
     problem_of_reply,
     problem_of_request,
     problem_of_unit,
@@ -24,6 +25,7 @@ from tandemq.peer.v1 import outline_pb2
 from tandemq.v1.common_pb2 import REASON_BAD_REQUEST, REASON_TXN_TOO_LARGE
 from tandemq.v1.message_pb2 import Message, MessageBatch, Properties, PropertyValue
 from tandemq.v1.queue_service_pb2 import EnqueueBatch, EnqueueRequest, ProduceRequest, ReplyRequest
+from tandemq.v1.reaction_service_pb2 import Reaction, ReactionUpdate, ReactRequest
 from tandemq.v1.stage_service_pb2 import StageRequest
 from tandemq.v1.transaction_service_pb2 import QueueMessages, TransactRequest
 
@@ -198,3 +200,14 @@ def test_a_unit_is_weighed_as_a_batch_is_and_by_its_queues() -> None:
         assert found is not None
         assert found.reason == REASON_TXN_TOO_LARGE
         assert what in found.message
+
+
+def test_a_change_is_weighed_by_its_properties() -> None:
+    def request(count: int) -> bytes:
+        update = ReactionUpdate(payload=LONG, set_properties=numbered(count))
+        return ReactRequest(request_id=bytes(16), reaction=Reaction(update=update)).SerializeToString()
+
+    assert problem_of_reaction(request(COSTLY)) is None
+    found = problem_of_reaction(request(COSTLY + 1))
+    assert found is not None
+    assert found.reason == REASON_BAD_REQUEST

@@ -51,6 +51,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "single_active": (True, True),
     "remote_clients_allowed": (False, False),
     "address": ("one:1", "two:2"),
+    "reactions_enabled": (True, True),
 }
 # These go with another one, and are shown below.
 PAIRED = {"enqueue_enabled_at", "dequeue_enabled_at"}

@@ -1,0 +1,251 @@
+"""Carries out reactions: looks for what they ask for, turn by turn, and orders one record when all of it was looked at.
+Decides nothing about mastership, and waits for nothing.
+
+Between the last look and the record nothing can happen: both are one step. So what a consumer was given before is
+locked, and what the reaction has removed is given to nobody (V4).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from replica.core.messages import copies
+from replica.core.messages.bodies import batch_of
+from replica.core.ordering.enqueued import is_all_volatile, not_enough
+from replica.core.ordering.reaction_looks import ReactionLooks, first_of, where
+from replica.core.ordering.reaction_reports import exception_of, plan
+from replica.core.ordering.sweeps import times_of
+from replica.core.state.outcomes import Failed, Moved, ReactionDone
+from replica.machine import Refused, columns_of, milliseconds
+from replica.machine.plan.content import check_counts
+from replica.machine.plan.move import check_copy, ranges_of
+from replica.machine.plan.react import Copies, ReactCall, check_count, check_other, check_reactions, plan_react
+from tandemq.peer.v1.record_pb2 import ReactionCounts
+from tandemq.v1 import reaction_service_pb2 as pb
+from tandemq.v1.common_pb2 import IndexRange, Reason
+from tandemq.v1.queue_service_pb2 import EnqueueBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from replica.core.messages.bodies import Stored
+    from replica.core.ordering.orders import Orders
+    from replica.core.ordering.reaction import Reaction
+    from replica.core.ordering.reaction_reports import Addressed
+    from replica.core.selection.selecting import Exact
+    from replica.core.state.calls import Waiter
+    from replica.core.state.shared import Shared
+    from replica.machine import QueueState
+    from tandemq.peer.v1.record_pb2 import RecordHeader
+    from tandemq.v1.message_pb2 import Message
+
+BYTES_MAX = 4 << 20
+"""Of one record's body: what a frame holds."""
+READ_MAX = 64 << 20
+"""Of the records that hold the targets, where they are read: in one step."""
+
+
+class Reacting:
+    """Of one domain at one member."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        orders: Orders,
+        read: Callable[[int], Stored | None],
+        exact_of: Callable[[str], Exact],
+    ) -> None:
+        """`read`: a record from the store, by log index. `exact_of`: the index of a queue's ids."""
+        self.shared = shared
+        self.orders = orders
+        self.read = copies.careful(read)
+        self.exact_of = exact_of
+        self.looks = ReactionLooks(shared, self.read)
+
+    def turn(self, reaction: Reaction, waiter: Waiter, now_ms: int) -> bool:
+        """A bounded look, and the record when everything was looked at; whether the call is over: the waiter hears of
+        it when that is committed.
+        """
+        orders = self.orders
+        orders.set_now(now_ms)
+        if reaction.epoch not in (0, self.shared.state.epoch) or not self.shared.serving or self.shared.draining:
+            orders.reply(waiter, Moved("the mastership moved while the call was under way; repeat it"))
+            return True
+        done: ReactionDone | Failed | None
+        try:
+            done = self._turn(reaction)
+        except Refused as refused:
+            done = Failed(refused.reason, refused.message, dict(refused.metadata), refused.retry_after_ms)
+        if done is None:
+            return False
+        answer = done
+        # A refusal too: what it rests on may be ordered and not committed yet.
+        orders.when_committed(
+            self.shared.log.last_index, lambda: self._answer(waiter, answer, reaction), orders.moved(waiter)
+        )
+        return True
+
+    def _answer(self, waiter: Waiter, done: ReactionDone | Failed, reaction: Reaction) -> None:
+        orders = self.orders
+        if isinstance(done, ReactionDone):
+            done = done._replace(copies=orders.copies)
+            if orders.copies < reaction.min_copies:
+                reason, message, metadata, retry_after_ms = not_enough(orders.copies, reaction.min_copies)
+                # It is ordered: the refusal speaks of copies, and must not be taken for "not applied" (rulings.md 11).
+                done = Failed(reason, f"done, but {message}", {**metadata, "outcome": "stored"}, retry_after_ms)
+        orders.reply(waiter, done)
+
+    # -- a turn ----------------------------------------------------------------------------------------------------
+
+    def _turn(self, reaction: Reaction) -> ReactionDone | None:
+        """None: there is more to look at."""
+        orders, machine = self.orders, self.orders.machine
+        found = machine.find_request(reaction.request_id, reaction.request_hash)
+        if found is not None:
+            assert found.reaction is not None, "the fingerprint is that of a reaction"
+            return ReactionDone(found.reaction, found.epoch, orders.copies, duplicate=True)
+        queue_id = machine.queue_id(reaction.queue)
+        if queue_id is None:
+            text = f"there is no queue {reaction.queue!r}; create it first"
+            raise Refused(Reason.REASON_QUEUE_NOT_FOUND, text)
+        queue = machine.queue(queue_id)
+        check_reactions(queue)
+        if reaction.to or reaction.report_to:
+            check_other(machine.state, queue, reaction.to, reaction.report_to)
+        if reaction.queue_id != queue_id:  # it begins; or the queue was made anew meanwhile
+            # What is hidden belongs to a publication, which is whole before anybody sees some of it.
+            bound = machine.state.stages.seen(queue_id, queue.next_index - 1)
+            reaction.begin(queue_id, bound, self.shared.state.epoch)
+        if not self.looks.look(reaction, queue, self.exact_of(reaction.queue)):
+            return None
+        return self._act(reaction, queue)
+
+    def _act(self, reaction: Reaction, queue: QueueState) -> ReactionDone:
+        orders = self.orders
+        wanted = max(reaction.min_copies, 2 if queue.config.require_two else 1)
+        if orders.copies < wanted:
+            raise Refused(*not_enough(orders.copies, wanted))
+        here = where(reaction, queue)
+        if reaction.first:
+            targets = [first_of(queue, here.waiting)] if here.waiting else []
+        else:
+            check_count(queue, sum(high - low for low, high in here.waiting))
+            targets = [index for low, high in here.waiting for index in range(low, high)]
+        counts = ReactionCounts(locked=here.locked, dying=here.dying, inert=here.inert, refused=here.unread)
+        making = self._made(reaction, queue, targets, counts)
+        counts.applied = len(making.targets)
+        state, time_ms = orders.machine.state, orders.time_ms
+        reports = plan(state, time_ms, reaction, counts, making.exceptions, orders.room.lines)
+        made = self._copies(reaction, queue, making) if making.rows else None
+        call = ReactCall(
+            queue.queue_id, making.targets, counts, reaction.request_id, reaction.request_hash, made, reports.ops
+        )
+        header = plan_react(state, time_ms, call)
+        return self._order(header, [*making.rows, *reports.rows], counts)
+
+    def _order(self, header: RecordHeader, rows: Sequence[Message], counts: ReactionCounts) -> ReactionDone:
+        orders, entered = self.orders, header.txn.enqueues
+        all_volatile, body = bool(entered) and all(map(is_all_volatile, entered)), b""
+        if entered:
+            body = copies.body_of(entered[0].queue if len(entered) == 1 else "", rows)
+            if len(body) > BYTES_MAX:
+                raise _too_large(BYTES_MAX, "its copies and reports")
+            orders.check_space(len(body), all_volatile=all_volatile)
+            orders.room_bytes -= len(body)
+        epoch = self.shared.state.epoch
+        orders.order(header, body, volatile_body=all_volatile)
+        # A group's next message may be ready now.
+        queue_ids = [*(op.queue_id for op in header.txn.removes), *(op.queue_id for op in entered)]
+        orders.parts.consumers.pump(dict.fromkeys(queue_ids))
+        return ReactionDone(counts, epoch, orders.copies, duplicate=False)
+
+    # -- what enters -----------------------------------------------------------------------------------------------
+
+    def _made(self, reaction: Reaction, queue: QueueState, targets: list[int], counts: ReactionCounts) -> _Making:
+        """Of the targets, those that can be acted on, and the rows that follow from them. Reads them where it must."""
+        reports = reaction.exceptions in (pb.EXCEPTION_REPORT_HEADERS, pb.EXCEPTION_REPORT_FULL)
+        if not reaction.to and reaction.update is None and not reports:
+            return _Making(targets)
+        making = _Making([])
+        ranges = [IndexRange(first=low, count=high - low) for low, high in ranges_of(targets)]
+        slices = self.orders.machine.segments_of(queue.queue_id, ranges, delivered=False)
+        size = 0
+        for found in copies.stored_messages(self.shared.domain, slices, self._bounded()):
+            try:
+                row = self._row(reaction, queue, found)
+            except Refused:
+                counts.refused += 1
+                continue
+            making.targets.append(found.index)
+            if row is not None:
+                making.rows.append(row)
+                size += row.ByteSize()
+            elif found.message is not None and found.message.reply_to:
+                report = exception_of(found, queue.name, reaction.exceptions)
+                making.exceptions.append(report)
+                size += report.message.ByteSize()
+            if size > BYTES_MAX:
+                raise _too_large(BYTES_MAX, "its copies and reports")
+        return making
+
+    def _row(self, reaction: Reaction, queue: QueueState, found: copies.FoundMessage) -> Message | None:
+        """What enters in the place of one message; None: nothing does. Refused: it stays as it is."""
+        if found.message is None:
+            if not reaction.to and reaction.update is None:
+                return None
+            raise Refused(Reason.REASON_MESSAGE_NOT_FOUND, "its body cannot be read")
+        volatile = queue.copy_is_volatile(found.index, marked=found.message.persistent)
+        if reaction.update is not None:
+            row = copies.changed(found, reaction.update, volatile=volatile)
+            check_counts((len(row.properties),), 1)
+            return row
+        if not reaction.to:
+            return None
+        check_copy(self.orders.machine.state, reaction.to, len(found.message.payload), found.message.reply_to)
+        return copies.copy_of(found.message, volatile=volatile)
+
+    def _copies(self, reaction: Reaction, queue: QueueState, making: _Making) -> Copies:
+        columns = columns_of(EnqueueBatch(messages=batch_of(making.rows)))
+        ends, begins = times_of(queue, making.targets)
+        change = reaction.update
+        if change is None:
+            return Copies(reaction.to, columns, ends, begins)
+        now_ms = self.orders.machine.state.at(self.orders.time_ms)
+        if not change.HasField("payload"):
+            columns = columns._replace(payload_bytes_max=0)  # it is here already, however it came
+        if change.HasField("ttl"):
+            ttl_ms = milliseconds(change.ttl)
+            ends = [now_ms + ttl_ms if ttl_ms else 0] * len(ends)
+        if change.HasField("delay"):
+            delay_ms = milliseconds(change.delay)
+            begins = [now_ms + delay_ms if delay_ms else 0] * len(begins)
+        return Copies(queue.name, columns, ends, begins)
+
+    def _bounded(self) -> Callable[[int], Stored | None]:
+        size = 0
+
+        def read(log_index: int) -> Stored | None:
+            nonlocal size
+            stored = self.read(log_index)
+            size += len(stored.body) if stored is not None else 0
+            if size > READ_MAX:
+                raise _too_large(READ_MAX, "the records that hold its messages")
+            return stored
+
+        return read
+
+
+@dataclass(slots=True)
+class _Making:
+    """What a reaction does."""
+
+    targets: list[int]
+    rows: list[Message] = field(default_factory=list)
+    """In their places, one each, or none."""
+    exceptions: list[Addressed] = field(default_factory=list)
+
+
+def _too_large(limit: int, what: str) -> Refused:
+    text = f"the reaction is too large: {what} have more than {limit} bytes; name fewer messages"
+    return Refused(Reason.REASON_TXN_TOO_LARGE, text, {"limit": str(limit)})

@@ -1,0 +1,64 @@
+"""A reaction under way: what was asked, what has been looked at, and which messages fit. Values; orders nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from replica.machine.sets.ranges import RangeSet
+from tandemq.v1 import reaction_service_pb2 as pb
+
+if TYPE_CHECKING:
+    from replica.core.selection.filters import Filter
+    from replica.machine.sets.ranges import Run
+    from tandemq.peer.v1.record_pb2 import ReactionCounts
+
+
+@dataclass(slots=True, eq=False)
+class Reaction:
+    """One call. Belongs to the serving master; what it came to is in the state."""
+
+    queue: str
+    asked: Filter
+    first: bool
+    """Of those that fit it acts on the one that would be delivered first, and on no other (V5)."""
+    request_id: bytes
+    request_hash: int
+    to: str = ""
+    """Where they go; empty: they are removed, or changed."""
+    update: pb.ReactionUpdate | None = None
+    """What they become; None: they are removed, or moved."""
+    report_to: str = ""
+    correlation_id: str = ""
+    """Of that report."""
+    exceptions: pb.ExceptionReport = pb.EXCEPTION_REPORT_NONE
+    """What the senders of what is removed are told."""
+    min_copies: int = 0
+
+    epoch: int = 0
+    """In which it began here; 0: not yet."""
+    queue_id: int = 0
+    bound: int = 0
+    """Highest index that it looks at: what was ordered when it began."""
+    unseen: list[Run] | None = None
+    """What it has to look at, rising; None: that is not known yet."""
+    fits: RangeSet = field(default_factory=RangeSet)
+    """Looked at, and asked for. What a message says never changes, where it is does."""
+    inert: RangeSet = field(default_factory=RangeSet)
+    """Of those that fit: no reaction acts on them."""
+    unread: RangeSet = field(default_factory=RangeSet)
+    """Named by their ids, and not to be read."""
+
+    def begin(self, queue_id: int, bound: int, epoch: int) -> None:
+        """It looks at that queue, from the start."""
+        self.queue_id, self.bound, self.epoch, self.unseen = queue_id, bound, epoch, None
+        self.fits, self.inert, self.unread = RangeSet(), RangeSet(), RangeSet()
+
+
+def outcome_of(counts: ReactionCounts) -> pb.ReactionOutcome:
+    """V14: APPLIED, else STORED, else LOCKED, else DISCARDED."""
+    if counts.applied:
+        return pb.REACTION_OUTCOME_APPLIED
+    if counts.kept:
+        return pb.REACTION_OUTCOME_STORED
+    return pb.REACTION_OUTCOME_LOCKED if counts.locked else pb.REACTION_OUTCOME_DISCARDED

@@ -1,0 +1,180 @@
+"""Finds the messages that a reaction asks for, a bounded number of messages and of bytes a turn, and says at the end
+where each of them is. Orders nothing.
+
+What is ordered and not committed yet counts as well: whatever follows from it is a later record of the same log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from replica.core.ordering.sweep_looks import READ_BYTES_MAX
+from replica.core.selection.filters import Read, fits, ordinal_of
+from replica.core.selection.selecting import LOOKS_MAX
+from replica.machine import ranges_of
+from replica.machine.sets.ranges import RangeSet
+from tandemq.v1.queue_service_pb2 import EnqueueBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from replica.core.messages.bodies import Stored
+    from replica.core.ordering.reaction import Reaction
+    from replica.core.selection.selecting import Exact
+    from replica.core.state.shared import Shared
+    from replica.machine import Part, QueueState
+    from replica.machine.sets.ranges import Run
+
+
+class Whereabouts(NamedTuple):
+    """Where those that fit are at this moment."""
+
+    waiting: list[Run]
+    """Ready, delayed or blocked, by rising index: a reaction may act on them."""
+    locked: int
+    """A consumer has them."""
+    dying: int
+    """They are on their way to the dead-letter queue."""
+    inert: int
+    unread: int
+
+
+class ReactionLooks:
+    """Of one domain at one member."""
+
+    def __init__(self, shared: Shared, read: Callable[[int], Stored | None]) -> None:
+        """`read`: a record from the store, by log index; None: it is not here, or damaged."""
+        self.shared = shared
+        self.read = read
+
+    def look(self, reaction: Reaction, queue: QueueState, exact: Exact) -> bool:
+        """Whether all of it has been looked at."""
+        if reaction.unseen is None:
+            reaction.unseen = self._to_see(reaction, queue, exact)
+            if reaction.unseen is None:
+                return False
+        self._walk(reaction, queue)
+        return not reaction.unseen
+
+    # -- what to look at -------------------------------------------------------------------------------------------
+
+    def _to_see(self, reaction: Reaction, queue: QueueState, exact: Exact) -> list[Run] | None:
+        """What may fit, by rising index. None: the index of the queue's ids has to be made first, turn by turn."""
+        asked, end = reaction.asked, reaction.bound + 1
+        if asked.places is not None:
+            return self._named(queue, asked.places, end)
+        if asked.correlation_id is None and asked.group_id is None:
+            return [(1, end)]
+        self._grow(queue, exact)
+        if exact.is_too_large:
+            return [(1, end)]
+        if not exact.is_whole(queue):
+            return None
+        known = exact.find(queue, asked)
+        if known is None:
+            return [(1, end)]
+        behind = queue.visible_index + 1  # nothing that is not committed is in the index
+        runs = ranges_of([index for index in known if index < min(behind, end)])
+        return [*runs, (behind, end)] if behind < end else runs
+
+    def _grow(self, queue: QueueState, exact: Exact) -> None:
+        size = 0
+
+        def read(log_index: int) -> Read | None:
+            nonlocal size
+            row = self._messages(log_index)
+            size += row.size if row is not None else 0
+            return row
+
+        exact.grow(queue, read, LOOKS_MAX, lambda: size >= READ_BYTES_MAX)
+
+    def _named(self, queue: QueueState, places: Iterable[tuple[int, int, int]], end: int) -> list[Run]:
+        found: set[int] = set()
+        for domain, log_index, ordinal in places:
+            index = queue.segments.index_of(log_index, ordinal) if domain == self.shared.domain else None
+            changed = queue.versions.find(log_index, ordinal) if queue.versions is not None else None
+            found.update(each for each in (index, changed) if each is not None and each < end)
+        return ranges_of(sorted(found))
+
+    # -- looking ---------------------------------------------------------------------------------------------------
+
+    def _walk(self, reaction: Reaction, queue: QueueState) -> None:
+        """As far as a turn reaches; what is left stays in `unseen`."""
+        asked, unseen = reaction.asked, reaction.unseen
+        assert unseen is not None
+        looks = max(1, LOOKS_MAX // (1 if asked.selector is None else asked.selector.weight))
+        size, at, row = 0, 0, None
+        for place, (low, high) in enumerate(unseen):
+            for part in queue.segments.parts(low, high):
+                if part.log_index != at:
+                    if size >= READ_BYTES_MAX:
+                        unseen[: place + 1] = [(part.start, high)]
+                        return
+                    row, at = self._messages(part.log_index), part.log_index
+                    size += row.size if row is not None else 0
+                if looks < part.end - part.start:
+                    self._note(reaction, part._replace(end=part.start + looks), row)
+                    unseen[: place + 1] = [(part.start + looks, high)]
+                    return
+                self._note(reaction, part, row)
+                looks -= part.end - part.start
+        unseen.clear()
+
+    def _note(self, reaction: Reaction, part: Part, row: Read | None) -> None:
+        # Only what the ids name is looked at; it may be a later version of it.
+        asked, domain = reaction.asked._replace(places=None), self.shared.domain
+        for index in range(part.start, part.end):
+            if row is None:
+                if reaction.asked.places is not None:
+                    reaction.unread.add(index, index + 1)
+            elif fits(asked, domain, part, index, row):
+                reaction.fits.add(index, index + 1)
+                if is_inert(row, ordinal_of(part, index)):
+                    reaction.inert.add(index, index + 1)
+
+    def _messages(self, log_index: int) -> Read | None:
+        stored = self.read(log_index)
+        if stored is None:
+            return None
+        return Read(EnqueueBatch.FromString(stored.body).messages, stored.time_ms, len(stored.body))
+
+
+def is_inert(row: Read, ordinal: int) -> bool:
+    column = row.messages.inerts
+    return bool(column) and column[ordinal if len(column) > 1 else 0]
+
+
+# -- where they are --------------------------------------------------------------------------------------------------
+
+
+def where(reaction: Reaction, queue: QueueState) -> Whereabouts:
+    """Now. What has left the queue counts nowhere."""
+    active = RangeSet(reaction.fits)
+    for low, high in reaction.inert:
+        active.discard(low, high)
+    waiting = sorted(run for low, high in active for run in queue.waiting_in(low, high))
+    dying = sum(high - low for start, end in active for low, high in queue.dying.runs(start, end))
+    return Whereabouts(
+        waiting, _leased(queue, active), dying, _held(queue, reaction.inert), _held(queue, reaction.unread)
+    )
+
+
+def _leased(queue: QueueState, wanted: RangeSet) -> int:
+    if not wanted:
+        return 0
+    return sum(wanted.count(start, end) for lease in queue.leases.values() for start, end in lease.ranges)
+
+
+def _held(queue: QueueState, wanted: RangeSet) -> int:
+    free = sum(high - low for start, end in wanted for low, high in queue.unleased_in(start, end))
+    return free + _leased(queue, wanted)
+
+
+def first_of(queue: QueueState, waiting: Sequence[Run]) -> int:
+    """V5: the one that would be delivered first; delayed ones after all others, the next one first."""
+    levels = zip(queue.ready, queue.groups.blocked if queue.groups is not None else queue.ready, strict=True)
+    for ready, blocked in reversed(list(levels)):
+        runs = [run for low, high in waiting for level in (ready, blocked) for run in level.runs(low, high)]
+        if runs:
+            return min(runs)[0]
+    return min((when_ms, start) for low, high in waiting for start, _, when_ms in queue.delayed.rows(low, high))[1]

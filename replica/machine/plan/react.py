@@ -1,0 +1,172 @@
+"""Decides whether a reaction may act on the messages that were found for it, and what its record is; changes nothing.
+
+Which messages those are is decided before, with their bodies at hand (V4, V5). All of it is one record (V6): what
+leaves, what enters in its place, reports of it, and what the call came to, for its repetition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from replica.machine.plan.columns import Columns
+from replica.machine.plan.dropping import leaving_of
+from replica.machine.plan.enqueue import EnqueueCall, check_may_enqueue, header_of
+from replica.machine.plan.move import MoveCall, plan_move, ranges_of
+from replica.machine.plan.reply_copies import check_reply_tos
+from replica.machine.state.errors import Refused
+from replica.machine.state.queue import QueueState
+from replica.machine.state.state import State
+from tandemq.peer.v1 import record_pb2
+from tandemq.v1 import common_pb2
+from tandemq.v1.queue_service_pb2 import FINAL_STATE_REACTED
+
+TARGETS_MAX = 10_000
+"""Of one reaction (V6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """What enters in the place of the targets, one each, in their order."""
+
+    to: str
+    columns: Columns
+    expires_at_ms: Sequence[int]  # one each, 0: as the queue has it
+    deliver_at_ms: Sequence[int]  # one each, 0: at once
+
+
+@dataclass(frozen=True, slots=True)
+class ReactCall:
+    queue_id: int  # where the targets are
+    targets: Sequence[int]  # rising indexes, of ready, delayed and blocked messages
+    found: record_pb2.ReactionCounts  # what was found beside them, and them
+    request_id: bytes
+    request_hash: int
+    copies: Copies | None = None  # None: they are removed
+    reports: Sequence[record_pb2.EnqueueOp] = ()  # of other queues, planned
+
+
+def check_reactions(queue: QueueState) -> None:
+    """V1."""
+    if not queue.config.reactions_enabled:
+        text = f"reactions are off at queue {queue.name}: set reactions_enabled (`tandemq queue update --reactions`)"
+        raise Refused(common_pb2.REASON_REACTION_DISABLED, text, {"queue": queue.name})
+
+
+def check_count(queue: QueueState, count: int) -> None:
+    """V6."""
+    if count > TARGETS_MAX:
+        text = (
+            f"the reaction fits {count} messages of queue {queue.name}; it may act on {TARGETS_MAX} at once: name "
+            "fewer, or use DeleteMessages or MoveMessages, which go through a queue in many steps"
+        )
+        raise Refused(common_pb2.REASON_TXN_TOO_LARGE, text, {"limit": str(TARGETS_MAX)})
+
+
+def check_other(state: State, queue: QueueState, to: str, report_to: str) -> None:
+    """Refused, also when nothing fits. A record has one entry a queue."""
+    other = state.named(to) if to else None
+    if other is queue:
+        text = f"queue {queue.name} is where the messages are already"
+        raise Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": queue.name})
+    if report_to and state.named(report_to) in (queue, other):
+        text = f"report_to is queue {report_to}, which the reaction acts on or moves to; name another one"
+        raise Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": report_to})
+
+
+def plan_react(state: State, now_ms: int, call: ReactCall) -> record_pb2.RecordHeader:
+    """Its body is one EnqueueBatch with the copies and the reports. Raises Refused with nothing done."""
+    queue = state.numbered(call.queue_id)
+    assert call.request_id not in state.requests, "find_request comes first"
+    assert call.found.applied == len(call.targets), "what is acted on is what was found"
+    check_reactions(queue)
+    check_count(queue, len(call.targets))
+    header = record_pb2.RecordHeader(
+        time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash
+    )
+    told = header.txn.removes.add(queue_id=queue.queue_id, final_state=FINAL_STATE_REACTED, reaction=call.found)
+    if call.targets:
+        _check_waiting(queue, call.targets)
+        if call.copies is None:
+            told.ranges.extend(_ranges(call.targets))
+        elif call.copies.to == queue.name:
+            header.txn.enqueues.append(_change(state, now_ms, queue, call.targets, call.copies))
+        else:
+            header.txn.enqueues.append(_move(state, now_ms, queue, call.targets, call.copies))
+    header.txn.enqueues.extend(call.reports)
+    first_ordinal = 0
+    for op in header.txn.enqueues:
+        op.first_ordinal = first_ordinal
+        first_ordinal += op.count
+    return header
+
+
+def plan_report(state: State, now_ms: int, queue: str, columns: Columns, *, full: bool = False) -> record_pb2.EnqueueOp:
+    """Messages of the manager for that queue; what finds no room is among its refusals. Raises Refused.
+
+    `full`: others wait for room.
+    """
+    to = state.named(queue)
+    check_may_enqueue(to, min(to.open_members, default=""))
+    if columns.reply_tos:
+        check_reply_tos(to, columns.reply_tos)
+    call = EnqueueCall(to.name, b"", 0, columns, min(to.open_members))
+    op = header_of(state, to, now_ms, call, full=full).enqueue
+    op.queue, op.internal = to.name, True
+    return op
+
+
+def _ranges(indexes: Sequence[int]) -> list[common_pb2.IndexRange]:
+    return [common_pb2.IndexRange(first=start, count=end - start) for start, end in ranges_of(indexes)]
+
+
+def _check_waiting(queue: QueueState, targets: Sequence[int]) -> None:
+    """V4: nobody holds them, and they are not on their way to the dead letters."""
+    runs = ranges_of(targets)
+    waiting = sum(high - low for start, end in runs for low, high in queue.waiting_in(start, end))
+    assert waiting == len(targets), "what is acted on was looked at in the same step"
+
+
+def _move(state: State, now_ms: int, queue: QueueState, targets: Sequence[int], copies: Copies) -> record_pb2.EnqueueOp:
+    """V9: they leave the one queue and enter the other at once."""
+    times = copies.expires_at_ms, copies.deliver_at_ms
+    move = MoveCall(queue.queue_id, copies.to, targets, copies.columns, FINAL_STATE_REACTED, *times)
+    op = plan_move(state, now_ms, move).enqueue
+    op.queue = state.named(copies.to).name
+    return op
+
+
+def _change(
+    state: State, now_ms: int, queue: QueueState, targets: Sequence[int], copies: Copies
+) -> record_pb2.EnqueueOp:
+    """V8: they leave and enter again."""
+    check_may_enqueue(queue, min(queue.open_members, default=""))
+    columns = copies.columns._replace(ttls_ms=(), delays_ms=(), deliver_at_ms=())
+    if columns.reply_tos:
+        check_reply_tos(queue, columns.reply_tos)
+    leaving = leaving_of(queue, ranges_of(targets))
+    size = queue.bytes - leaving.payload_bytes + columns.payload_bytes
+    # Before anything is dropped for them: that might be themselves.
+    if queue.length > queue.config.max_length or 0 < queue.config.max_bytes < size:
+        raise _beyond(queue, common_pb2.REASON_QUEUE_FULL, "max_length or max_bytes")
+    call = EnqueueCall(queue.name, b"", 0, columns, min(queue.open_members), leaving=leaving)
+    op = header_of(state, queue, now_ms, call).enqueue
+    if op.refusals:
+        raise _beyond(queue, op.refusals[0].reason, "max_message_bytes")
+    assert not op.dropped, "they take their own place"
+    op.queue, op.internal, op.updated = queue.name, True, True
+    op.moved_from.queue_id = queue.queue_id
+    op.moved_from.ranges.extend(_ranges(targets))
+    op.moved_final = FINAL_STATE_REACTED
+    if any(copies.expires_at_ms):
+        otherwise = op.expires_at_ms[0] if op.expires_at_ms else 0
+        del op.expires_at_ms[:]
+        op.expires_at_ms.extend(expiry or otherwise for expiry in copies.expires_at_ms)
+    if any(copies.deliver_at_ms):
+        op.deliver_at_ms.extend(copies.deliver_at_ms)
+    return op
+
+
+def _beyond(queue: QueueState, reason: common_pb2.Reason, limit: str) -> Refused:
+    text = f"what the reaction makes of a message is more than {limit} of queue {queue.name} allows"
+    return Refused(reason, text, {"queue": queue.name})

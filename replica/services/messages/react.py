@@ -1,0 +1,212 @@
+"""ReactionService: acts on messages that were sent before. A request is run turn by turn until its record is ordered;
+what a turn does is decided in `reacting`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import grpc
+
+from replica.core.ordering.reacting import Reacting
+from replica.core.ordering.reaction import Reaction, outcome_of
+from replica.core.state.outcomes import Failed, Moved, ReactionDone
+from replica.machine import Refused
+from replica.machine.plan.content import RESERVED, check_message
+from replica.machine.state.segments import PRIORITIES
+from replica.rpc.handlers import generic_handler
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import REQUEST_BYTES_MAX, Context, check_request_id, fingerprint, parse
+from replica.services import filters, forward
+from replica.services.answers import Answered, FutureWaiter, header_of, level_of
+from replica.services.checks import problem_of_ttl, stale_epoch
+from replica.services.locality import check_origin
+from replica.services.weighing import problem_of_reaction
+from tandemq.ambient import monotonic_s
+from tandemq.v1 import reaction_service_pb2 as pb
+from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.message_pb2 import Message
+
+if TYPE_CHECKING:
+    from replica.core.domain import Domain
+    from replica.core.selection.filters import Filter
+    from replica.core.state.outcomes import Answer
+    from replica.node.members import Members
+    from tandemq.peer.v1.record_pb2 import ReactionCounts
+    from tandemq.v1.common_pb2 import ResponseHeader
+
+SERVICE = "tandemq.v1.ReactionService"
+RUNNING_MAX = 64
+"""Reactions at one member that need more than one turn; each takes its turns of the one loop."""
+AGAIN_MS = 1_000
+_NO_REPORT = (pb.EXCEPTION_REPORT_UNSPECIFIED, pb.EXCEPTION_REPORT_NONE)
+
+
+class ReactionHandlers:
+    """The handlers of ReactionService at one member."""
+
+    def __init__(self, members: Members, *, enabled: bool) -> None:
+        """`enabled`: for clients of this member; those of its peer come by that one's door (V1)."""
+        self.members = members
+        self.enabled = enabled
+        self._looking = 0
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """For the server; requests and replies are bytes."""
+        return generic_handler(SERVICE, {"React": grpc.unary_unary_rpc_method_handler(self.react)})
+
+    async def react(self, request: bytes, context: Context) -> bytes:
+        """See ReactionService.React."""
+        if not self.enabled and not forward.came_over_a_hop(context):
+            text = f"reactions are off at {self.members.member}: set manager.reactions, or call the other member"
+            await abort(context, refusal(Reason.REASON_REACTION_DISABLED, text, {"member": self.members.member}))
+        if (problem := problem_of_reaction(request)) is not None:
+            await abort(context, problem)
+        bytes_max = REQUEST_BYTES_MAX + self.members.node.limits.batch_bytes_max
+        parsed = await parse(pb.ReactRequest, request, context, bytes_max)
+        await check_request_id(parsed.request_id, context)
+        if (problem := _problem_of(parsed.reaction)) is not None:
+            await abort(context, problem)
+        asked = await filters.check(parsed.reaction.target, context)
+        if asked is None:
+            text = "reaction.target is empty: say which messages by ids, correlation_id, group_id or selector"
+            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
+        for name in (parsed.queue, parsed.reaction.move.queue, parsed.reaction.report_to):
+            if name:
+                await check_origin(self.members, name, context)
+        wanted = asked
+        return await forward.unary(
+            self.members,
+            "ReactionService/React",
+            request,
+            context,
+            lambda: self.members.of_queue(parsed.queue),
+            lambda domain: self._react(domain, parsed, wanted),
+        )
+
+    async def _react(self, domain: Domain, request: pb.ReactRequest, asked: Filter) -> Answered:
+        if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
+            return stale
+        for name in (request.reaction.move.queue, request.reaction.report_to):
+            if (elsewhere := self._elsewhere(domain, name)) is not None:
+                return elsewhere
+        result = await self._run(domain, _reaction(request, asked))
+        if not isinstance(result, ReactionDone):
+            assert isinstance(result, Failed | Moved), "a reaction ends with its own answer"
+            return result
+        header = header_of(self.members, domain)
+        header.epoch, header.copies = result.epoch, result.copies
+        header.level = level_of(result.copies, volatile=False)
+        return _response(result.counts, header, duplicate=result.duplicate).SerializeToString()
+
+    def _elsewhere(self, domain: Domain, to: str) -> Failed | None:
+        """A record is of one domain."""
+        other = self.members.of_queue(to) if to else domain
+        machine = other.shared.machine
+        if other is domain or machine is None or machine.queue_id(to) is None:
+            return None
+        text = (
+            f"queue {to} is in domain {other.shared.name}, the messages are in {domain.shared.name}: a reaction has "
+            "one domain"
+        )
+        return refusal(Reason.REASON_CROSS_DOMAIN, text)
+
+    async def _run(self, domain: Domain, reaction: Reaction) -> Answer:
+        """Turn by turn. It stops when nobody waits any more: nothing was done then."""
+        reacting = Reacting(domain.shared, domain.orders, domain.dying.read, domain.consumers.exact_of)
+        node, waiter = self.members.node, FutureWaiter()
+        began_s = monotonic_s()
+        over = reacting.turn(reaction, waiter, node.clock.now_ms())
+        node.dispatch(domain)
+        took_s = monotonic_s() - began_s
+        if not over:
+            if self._looking >= RUNNING_MAX:
+                text = f"{RUNNING_MAX} reactions that look through a queue are under way here; repeat it later"
+                return Failed(Reason.REASON_QUOTA_EXCEEDED, text, {}, AGAIN_MS)
+            self._looking += 1
+            try:
+                while not over:
+                    async with self.members.looking:
+                        await asyncio.sleep(took_s)  # everybody else has as much of the loop
+                        began_s = monotonic_s()
+                        over = reacting.turn(reaction, waiter, node.clock.now_ms())
+                        node.dispatch(domain)
+                        took_s = monotonic_s() - began_s
+            finally:
+                self._looking -= 1
+        return await waiter.future
+
+
+def _problem_of(reaction: pb.Reaction) -> Failed | None:
+    """What makes no sense, whatever is in the queue."""
+    for name, value, known in (
+        ("scope", reaction.scope, pb.ReactionScope),
+        ("exception_report", reaction.exception_report, pb.ExceptionReport),
+    ):
+        if value not in known.values():
+            return _bad(f"reaction.{name} {value} is unknown; known are {', '.join(known.keys()[1:])}")
+    action = reaction.WhichOneof("action")
+    if action is None:
+        return _bad("the reaction has no action; say delete, move or update")
+    if action == "move" and not reaction.move.queue:
+        return _bad("reaction.move.queue is empty: say where the messages are to go")
+    if action != "delete" and reaction.exception_report not in _NO_REPORT:
+        return _bad("reaction.exception_report goes with delete: nothing else ends a message")
+    return _problem_of_update(reaction.update) if action == "update" else None
+
+
+def _problem_of_update(update: pb.ReactionUpdate) -> Failed | None:
+    """What no sender may send, either."""
+    if not update.ListFields():
+        return _bad("reaction.update changes nothing; name at least one field")
+    if update.priority >= PRIORITIES:
+        return refusal(Reason.REASON_BAD_ATTRIBUTE, f"priority {update.priority}; the highest is {PRIORITIES - 1}")
+    if any(name.startswith(RESERVED) for name in update.remove_properties):
+        return _bad(f"names that begin with {RESERVED} are the manager's; leave them out of remove_properties")
+    sent = Message(payload=update.payload, content_type=update.content_type, properties=update.set_properties)
+    for name in ("ttl", "delay"):
+        if update.HasField(name):
+            getattr(sent, name).CopyFrom(getattr(update, name))
+    try:
+        check_message(sent)
+    except Refused as refused:
+        return refusal(refused.reason, refused.message, refused.metadata)
+    return problem_of_ttl((sent,))
+
+
+def _bad(text: str) -> Failed:
+    return refusal(Reason.REASON_BAD_REQUEST, text)
+
+
+def _reaction(request: pb.ReactRequest, asked: Filter) -> Reaction:
+    reaction = request.reaction
+    return Reaction(
+        request.queue,
+        asked,
+        reaction.scope != pb.REACTION_SCOPE_ALL,
+        request.request_id,
+        fingerprint(b"React", request.queue.encode(), reaction.SerializeToString(deterministic=True)),
+        to=reaction.move.queue,
+        update=reaction.update if reaction.HasField("update") else None,
+        report_to=reaction.report_to,
+        correlation_id=reaction.correlation_id,
+        exceptions=reaction.exception_report,
+        min_copies=request.min_copies,
+    )
+
+
+def _response(counts: ReactionCounts, header: ResponseHeader, *, duplicate: bool) -> pb.ReactResponse:
+    """V14."""
+    return pb.ReactResponse(
+        header=header,
+        outcome=outcome_of(counts),
+        applied=counts.applied,
+        locked=counts.locked,
+        inert=counts.inert,
+        dying=counts.dying,
+        refused=counts.refused,
+        kept=counts.kept,
+        duplicate=duplicate,
+        unreported=counts.unreported,
+    )
