@@ -12,6 +12,7 @@ import click
 
 from tandemq.cli.completion import completion, reply, request, send_with_handles
 from tandemq.cli.failure import Failure
+from tandemq.cli.msg_react import react
 from tandemq.cli.output import print_facts, print_line, print_rows
 from tandemq.cli.params import DURATION, MOMENT, TYPED_PROPERTY, output_option, target_option, timeout_option
 from tandemq.cli.session import run
@@ -50,6 +51,7 @@ def msg() -> None:
 @click.option(
     "--dedup-id", help="Not stored if the queue had one with this id within its dedup window; of one message."
 )
+@click.option("--inert", is_flag=True, help="No reaction acts on it (`msg react`).")
 @click.option(
     "--property",
     "properties",
@@ -192,6 +194,8 @@ def _attributes_of(options: dict[str, Any]) -> Attributes:
     for name in ("content_type", "correlation_id", "reply_to", "group_id", "dedup_id"):
         if options[name]:
             found[name] = options[name]
+    if options["inert"]:
+        found["inert"] = True
     if options["properties"]:
         found["properties"] = dict(options["properties"])
     return found
@@ -359,5 +363,5 @@ def _json_value(value: object) -> object:
     return value.hex() if isinstance(value, bytes) else value
 
 
-for _command in (completion, reply, request):
+for _command in (completion, react, reply, request):
     msg.add_command(_command)

@@ -55,6 +55,7 @@ def attribute_options(command: Command) -> Command:
         click.option("--require-two/--no-require-two", default=None, help="Acknowledge only on two copies."),
         click.option("--max-consumers", type=int, help="Attached at once; 0 = no limit."),
         click.option("--single-active/--no-single-active", default=None, help="Serve the oldest consumer alone."),
+        click.option("--reactions/--no-reactions", "reactions_enabled", default=None, help="Allow `msg react`."),
         click.option("--remote-clients/--no-remote-clients", "remote_clients_allowed", default=None),
         click.option("--address", metavar="HOST:PORT", help="Where clients look for it instead of at its manager."),
         click.option("--annotation", help="Free text."),

@@ -25,6 +25,7 @@ from tandemq.client import (
     exporting,
     journal,
     messages,
+    reactions,
     readers,
     staging,
     units,
@@ -265,6 +266,7 @@ class Client:
     settle = messages.settle
     browse = messages.browse
     transact = units.transact
+    react = reactions.react
 
     send = completion.send
     call = completion.call

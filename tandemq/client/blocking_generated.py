@@ -23,6 +23,7 @@ from tandemq.client.journal import JournalHead, JournalKind, JournalPage, Journa
 from tandemq.client.loop_thread import LoopThread
 from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.places import JournalPosition
+from tandemq.client.reactions import Cancel, Change, Exceptions, MoveTo, Reacted
 from tandemq.client.readers import JournalReader
 from tandemq.client.receipts import Receipts
 from tandemq.client.settling import Act, Lost, Range
@@ -279,6 +280,51 @@ class Client:
                 number=number,
                 after=after,
                 query_id=query_id,
+            )
+        )
+
+    def react(
+        self,
+        queue: str,
+        where: str | Where,
+        action: Cancel | MoveTo | Change,
+        *,
+        everything: bool = False,
+        report_to: str = "",
+        correlation_id: str = "",
+        exceptions: Exceptions = Exceptions.NONE,
+        min_copies: int = 0,
+        request_id: bytes | None = None,
+        timeout: float = 0.0,
+    ) -> Reacted:
+        """Cancels, moves or changes messages that are ready, delayed or blocked; what consumers have is left alone.
+
+        where: a text is a selector. Acts on the one that would be delivered first, delayed ones after all others; with
+        `everything` on all that fit, up to 10,000, at one moment. A call that is repeated, as this one does by itself
+        until it is answered, has one effect.
+        report_to: another queue, which gets a message about the outcome by the same record, with that correlation id.
+        timeout: seconds more than the client's own that one attempt may take: a selector looks at each message of a
+        deep queue.
+        exceptions: with Cancel; what the queue in reply_to of each cancelled message gets.
+
+        Nothing was done when it raises: Refused (REACTION_DISABLED) while the queue has no reactions_enabled,
+        InvalidRequest (TXN_TOO_LARGE) when more fit than one record holds, ResourceExhausted (QUEUE_FULL) when the
+        other queue has no room for all of them, NotFound, Refused (CROSS_DOMAIN). All of it was done when
+        NOT_ENOUGH_COPIES says that it is stored. TimedOut and InDoubt say that it is not known: repeat it then with the
+        same `request_id` (16 bytes; None: a new one).
+        """
+        return self._thread.run(
+            self._inner.react(
+                queue,
+                where,
+                action,
+                everything=everything,
+                report_to=report_to,
+                correlation_id=correlation_id,
+                exceptions=exceptions,
+                min_copies=min_copies,
+                request_id=request_id,
+                timeout=timeout,
             )
         )
 

@@ -32,6 +32,7 @@ PAIR_SERVICE = "/tandemq.v1.PairService/"
 BATCH_SERVICE = "/tandemq.v1.BatchService/"
 JOURNAL_SERVICE = "/tandemq.v1.JournalService/"
 STAGE_SERVICE = "/tandemq.v1.StageService/"
+REACTION_SERVICE = "/tandemq.v1.ReactionService/"
 TRANSACTION_SERVICE = "/tandemq.v1.TransactionService/"
 WEIGHTS_SERVICE = "/tandemq.v1.WeightsService/"
 

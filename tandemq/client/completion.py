@@ -49,6 +49,7 @@ class Final(IntEnum):
     REPLY_TIMEOUT = 7
     DROPPED = 8
     LOST = 9
+    REACTED = 10
 
 
 @dataclass(frozen=True, slots=True)

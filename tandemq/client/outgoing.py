@@ -30,6 +30,7 @@ class Attributes(TypedDict, total=False):
     group_id: str
     dedup_id: str  # a second message with the same one, within the queue's window, is not stored
     properties: Mapping[str, Value]
+    inert: bool  # no reaction acts on it (Client.react)
 
 
 class Outgoing(NamedTuple):
@@ -64,6 +65,7 @@ def to_message(payload: bytes, attributes: Attributes) -> message_pb2.Message:
         reply_to=attributes.get("reply_to", ""),
         group_id=attributes.get("group_id", ""),
         dedup_id=attributes.get("dedup_id", ""),
+        inert=attributes.get("inert", False),
     )
     if "persistent" in attributes:
         message.persistent = attributes["persistent"]
@@ -108,6 +110,8 @@ def write_columns(batch: message_pb2.MessageBatch, rows: Sequence[Attributes | N
             batch.group_ids.extend([given.get("group_id", "")] * count)
         if "dedup_id" in used:
             batch.dedup_ids.extend([given.get("dedup_id", "")] * count)
+        if "inert" in used:
+            batch.inerts.extend([given.get("inert", False)] * count)
         if "properties" in used:
             entries = {name: to_property(value) for name, value in given.get("properties", {}).items()}
             batch.properties.extend([message_pb2.Properties(entries=entries)] * count)

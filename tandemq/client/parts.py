@@ -87,6 +87,8 @@ class SegmentPart:
             found["reply_to"] = text
         if text := _at(batch.group_ids, place, ""):
             found["group_id"] = text
+        if _at(batch.inerts, place, False):
+            found["inert"] = True
         if batch.properties:
             entries = batch.properties[place if len(batch.properties) > 1 else 0].entries
             found["properties"] = {name: _value(value) for name, value in entries.items()}
@@ -141,6 +143,8 @@ class RowsPart:
             found["reply_to"] = message.reply_to
         if message.group_id:
             found["group_id"] = message.group_id
+        if message.inert:
+            found["inert"] = True
         if message.properties:
             found["properties"] = {name: _value(value) for name, value in message.properties.items()}
         return found

@@ -34,7 +34,7 @@ COPIES_NEVER = 1_000
 """More than any pair has: nothing new is accepted with it, and what was executed is still answered."""
 COLUMNS = (
     "payloads", "priorities", "persistence", "ttls_ms", "content_types", "correlation_ids", "reply_tos", "group_ids",
-    "properties", "delays_ms", "deliver_at_ms", "dedup_ids",
+    "properties", "delays_ms", "deliver_at_ms", "dedup_ids", "inerts",
 )  # fmt: skip
 
 

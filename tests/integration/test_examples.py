@@ -65,6 +65,13 @@ async def test_a_new_reader_can_run_one_page_after_the_other(members: str) -> No
             await printed("-c", snippet.replace("127.0.0.1:7600", first).replace("127.0.0.1:7610", second))
 
 
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_snippets_about_reactions_run_as_one(members: str) -> None:
+    first, second = members.split(",")
+    page = "".join((*snippets("docs/REACTIVE.md"), "client.close()\n"))
+    await printed("-c", page.replace("127.0.0.1:7600", first).replace("127.0.0.1:7610", second))
+
+
 async def printed(*arguments: str) -> bytes:
     """What a script says; it ends well."""
     process = await asyncio.create_subprocess_exec(
