@@ -52,6 +52,8 @@ def _more_of(call: Call) -> admin.QueueConfig:
         config.queue_type = admin.QUEUE_TYPE_TWO_WAY
     if args.get("asked"):
         config.queue_type = admin.QUEUE_TYPE_ONE_WAY_ACK
+    if args.get("reactive"):
+        config.reactions_enabled = True
     if args.get("ordered"):
         config.group_mode = admin.GROUP_MODE_ORDERED
     if "letters" in args:

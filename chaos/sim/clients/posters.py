@@ -48,6 +48,8 @@ class Poster(Caller):
             found["priority"] = number_of(call, "priority")
         if "line" in call.args:
             found["group_id"] = str(call.args["line"])
+        if "inert" in call.args:
+            found["inert"] = True
         if "id" in call.args:
             found["dedup_id"] = str(call.args["id"])
         return found

@@ -10,6 +10,7 @@ from chaos.sim.clients.admins import Admin, Changer, Owner, Setup
 from chaos.sim.clients.batches import Batcher
 from chaos.sim.clients.journal import Reader
 from chaos.sim.clients.posters import Poster, Sweeper
+from chaos.sim.clients.reactors import Reactor
 from chaos.sim.clients.requests import Answerer, Requester, Responder
 from chaos.sim.clients.senders import Caller, Producer
 from chaos.sim.clients.stages import Stager, Watcher
@@ -46,6 +47,7 @@ ROLES: Mapping[str, type[SimClient]] = MappingProxyType(
         "browser": Browser,
         "weigher": Weigher,
         "worker": Worker,
+        "reactor": Reactor,
     }
 )
 

@@ -1,5 +1,6 @@
-"""Draws what the clients of two profiles do: "letters", whose messages wait, die and are moved, and "requests", whose
-messages are answered or dropped. About `CALLS` calls a seed.
+"""Draws what the clients of three profiles do: "letters", whose messages wait, die and are moved, "requests", whose
+messages are answered or dropped, and "reactions", who take back and change what they have sent. About `CALLS` calls a
+seed.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ import random
 from dataclasses import replace
 
 from chaos.sim.clients.requests import REPLIES
-from chaos.sim.pair.books import ANSWERS, DROPPING, MOVING, REQUESTS
+from chaos.sim.pair.books import ANSWERS, DROPPING, MOVING, REACTIVE, REQUESTS
 from chaos.sim.pair.plan import Call, ClientPlan, Value
 
 CALLS = 50
@@ -19,6 +20,7 @@ ASKED, ANSWERED, NEWS = "r", "answers", "d"
 """Requests; copies of their answers; what drops its oldest messages."""
 VERBS = ("ack", "ack", "ack", "reject", "release", "release", "drop", "drop", "late", "extend", "twice", "both")
 IDS, GROUPS = 6, 2
+AGAIN = ("", "", "here", "a", "b")
 
 
 def draw_letters(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
@@ -60,6 +62,22 @@ def draw_requests(stream: random.Random, safety_ms: int, handoffs: int = 0) -> t
     return tuple(drawing.found)
 
 
+def draw_reactions(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
+    """Those of one run, with so many orders to hand over."""
+    drawing = _Draw(stream, safety_ms)
+    drawing.make_reactive()
+    for _ in range(stream.choice((1, 2))):
+        drawing.poster(WORK, 14, is_reactive=True)
+    for _ in range(stream.choice((1, 2))):
+        drawing.taker(WORK, 6)
+    if stream.random() < 0.4:
+        drawing.consumer(WORK)
+    for _ in range(stream.choice((1, 2, 2))):
+        drawing.reactor()
+    drawing.admin(handoffs)
+    return tuple(drawing.found)
+
+
 class _Draw:
     def __init__(self, stream: random.Random, safety_ms: int) -> None:
         self.stream, self.safety_ms = stream, safety_ms
@@ -87,6 +105,21 @@ class _Draw:
             queues.append(found)
         self._setup(queues)
 
+    def make_reactive(self) -> None:
+        work: dict[str, Value] = {"queue": WORK, "kind": REACTIVE, "reactive": True, "asked": True, "letters": ""}
+        if self.stream.random() < 0.4:
+            work["ordered"] = True
+        self._setup([work, {"queue": ASIDE, "kind": MOVING}])
+
+    def reactor(self) -> None:
+        pick = self.stream.choice
+        calls = []
+        for at_ms in self._times(9):
+            args: dict[str, Value] = {"line": f"line-{self.stream.randrange(GROUPS)}", "again": pick(AGAIN)}
+            args["everything"] = pick((True, False))
+            calls.append(Call(at_ms, pick(("cancel", "move", "change", "change")), args))
+        self._add("reactor", self._with_deaths(calls), {"queue": WORK})
+
     def make_requests(self) -> None:
         pick = self.stream.choice
         asked: dict[str, Value] = {"queue": ASKED, "kind": REQUESTS, "two_way": True, "letters": ""}
@@ -113,7 +146,7 @@ class _Draw:
     def _setup(self, queues: list[dict[str, Value]]) -> None:
         self.found.append(ClientPlan("setup", "setup", tuple(Call(0, "create", args) for args in queues)))
 
-    def poster(self, queue: str, count: int) -> None:
+    def poster(self, queue: str, count: int, *, is_reactive: bool = False) -> None:
         pick, chance = self.stream.choice, self.stream.random
         calls = []
         for at_ms in self._times(count):
@@ -128,6 +161,8 @@ class _Draw:
                 args["ttl_ms"] = pick((100, 1_000))
             if chance() < 0.3:
                 args["priority"] = pick((0, 9))
+            if is_reactive and chance() < 0.2:
+                args["inert"] = True
             calls.append(Call(at_ms, "enqueue", args))
         self._add("poster", self._with_deaths(calls), {"queue": queue, "number": self._number()})
 

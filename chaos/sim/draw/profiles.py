@@ -6,7 +6,7 @@ in which crashes and cuts never end, and one in which directories are put back.
 In "letters" and "requests" the clients use what moves, delays, drops and answers messages; in "weights" they publish
 tables of routing weights and read them; in "publications" they stage rows and take numbered batches, in "readers" and
 "late_readers" they read the journal while it is trimmed; in "rebuilt" they go on in a pair that was formed anew; in
-"units" they take and put by one call.
+"units" they take and put by one call; in "reactions" they cancel, move and change what was sent before.
 In "lying" a disk loses its last writes in silence, as both members stop.
 In "steps" two or three faults fall into each promotion and handoff. In "rot" members keep little of the log in memory,
 and bits turn over on their disks while they run. In "resync" an operator has members take everything anew.
@@ -21,7 +21,7 @@ from types import MappingProxyType
 
 from chaos.sim.clients.weights import draw_weights
 from chaos.sim.draw.clients import draw_clients, draw_kept, with_changes, with_groups
-from chaos.sim.draw.features import draw_letters, draw_requests
+from chaos.sim.draw.features import draw_letters, draw_reactions, draw_requests
 from chaos.sim.draw.pipeline import draw_publications, draw_readers, draw_rebuilt, draw_units
 from chaos.sim.faults.table import KINDS
 from chaos.sim.pair.plan import ClientPlan, Fault, Plan, Value
@@ -251,6 +251,13 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             faults=(3, 12),
             settings={"checkpoint_bytes": 3_000},
             clients=draw_units,
+            beside=(*FEATURE_BESIDE, "client_cut"),
+        ),
+        "reactions": Profile(
+            {**FEATURE_FAULTS, "cut": 6, "client_cut": 6},
+            faults=(2, 10),
+            settings=FEATURE_SETTINGS,
+            clients=draw_reactions,
             beside=(*FEATURE_BESIDE, "client_cut"),
         ),
         "readers": Profile(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from chaos.sim.judges import fates
 from chaos.sim.judges.fates import ANSWER, PLACE, WAITS, Fates
+from chaos.sim.judges.reactions import reactions_do_as_they_were_asked
 from chaos.sim.judges.shelves import FINALS, name_of
 from chaos.sim.pair.books import ANSWERS, FATED, MOVING, message_of, payload_of
 from replica.core.ordering.sweep import Sweep, Verb
@@ -28,7 +29,7 @@ HEARD = "senders hear what happened"
 CONSUMED, REPLIED = service.FINAL_STATE_CONSUMED, service.FINAL_STATE_REPLIED
 COUNTED = (
     *("dead letters", "delayed messages", "redriven", "requests answered", "answers copied"),
-    *("dropped", "doubles", "refused as full"),
+    *("dropped", "doubles", "refused as full", "reactions"),
 )
 
 Finding = tuple[str, str]
@@ -201,6 +202,8 @@ def senders_hear_the_truth(pair: Pair, found: Fates) -> Iterator[Finding]:
                 yield HEARD, f"{ack.message} was acknowledged at {ack.index} of {book.name}, where it is not"
         for index, ends in book.wishes.ends.items():
             copy = shelf.copies[index]
+            while copy.became is not None:  # its sender hears of what it is now
+                copy = copy.became
             for final, payload in ends:
                 if final != Final(copy.final).name or payload != copy.answer:
                     text = f"ended as {Final(copy.final).name} {copy.answer!r}, and its sender was answered {final}"
@@ -250,6 +253,7 @@ OF_LOG: tuple[Callable[[Pair, Fates], Iterator[Finding]], ...] = (
     nothing_leaves_by_itself,
     senders_hear_the_truth,
     sweeps_say_what_they_did,
+    reactions_do_as_they_were_asked,
     totals_are_right,
 )
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from chaos.sim.judges import logs
@@ -41,6 +42,24 @@ ENDS = "what ends by time had its time"
 LINES = "nothing overtakes in its group"
 
 
+@dataclass(frozen=True, slots=True)
+class Reacted:
+    """What a reaction did, and what was there as it was ordered."""
+
+    name: Name
+    queue: str
+    targets: set[int]
+    """Indexes."""
+    free: list[Copy]
+    """Nobody held them, in the order in which they would have been delivered; delayed ones last."""
+    held: list[Copy]
+    said: pb.ReactionCounts
+
+
+def _turn(copy: Copy) -> tuple[int, int, int]:
+    return (copy.not_before_ms, 0, copy.index) if copy.waits else (0, -copy.priority, copy.index)
+
+
 class Fates:
     """All of one domain. `add` its records in their order."""
 
@@ -53,6 +72,8 @@ class Fates:
         """By the request id of a record: messages that an administrator moved by it."""
         self.epochs: dict[bytes, int] = {}
         """In which each of these records was made."""
+        self.reactions: dict[bytes, Reacted] = {}
+        """By the request id of its record."""
         self.payloads: dict[bytes, Copy] = {}
         """Where each is, or was last."""
         self._leases: dict[int, list[Copy]] = {}
@@ -69,6 +90,9 @@ class Fates:
                 for settle in header.txn.settles:
                     for effect in settle.effects:
                         self._settle(settle.queue_id, effect)
+                self._note_reaction(header)
+                for remove in header.txn.removes:
+                    self._remove(remove)
                 batch = service.EnqueueBatch.FromString(body).messages
                 for op in header.txn.enqueues:
                     self._enqueue(header, op, batch)
@@ -84,9 +108,31 @@ class Fates:
             case "queue":
                 self._queue(header.queue)
             case "remove":
-                for copy in self._found(header.remove.queue_id, header.remove.ranges):
-                    self._require(not copy.lease_id, PLACE, copy, "is removed, and somebody holds it")
-                    self._leave(copy, header.remove.final_state)
+                self._remove(header.remove)
+
+    def _note_reaction(self, header: pb.RecordHeader) -> None:
+        """Before anything of it has happened."""
+        for told in (each for each in header.txn.removes if each.HasField("reaction")):
+            shelf = self.shelves[told.queue_id]
+            ranges = [*told.ranges]
+            for op in header.txn.enqueues:
+                if op.moved_from.queue_id == told.queue_id:
+                    ranges += op.moved_from.ranges
+            here = [copy for copy in shelf.here() if copy.died is None]
+            self.reactions[header.request_id] = Reacted(
+                self._name,
+                shelf.name,
+                {index for part in ranges for index in range(part.first, part.first + part.count)},
+                sorted((copy for copy in here if not copy.lease_id), key=_turn),
+                [copy for copy in here if copy.lease_id],
+                told.reaction,
+            )
+            self.counts["reactions"] += 1
+
+    def _remove(self, op: pb.RemoveOp) -> None:
+        for copy in self._found(op.queue_id, op.ranges):
+            self._require(not copy.lease_id, PLACE, copy, "is removed, and somebody holds it")
+            self._leave(copy, op.final_state)
 
     def _require(self, holds: object, rule: str, copy: Copy, text: str) -> None:
         if not holds:
@@ -131,7 +177,7 @@ class Fates:
         if op.moved_from.queue_id:
             sources = list(self._found(op.moved_from.queue_id, op.moved_from.ranges))
             for ordinal, (source, copy) in enumerate(zip(sources, entered, strict=True)):
-                self._move(source, copy, op.moved_final)
+                self._move(source, copy, op.moved_final, changed=op.updated)
                 self._check_notes(source, copy, op.moved_final, _at(batch.properties, ordinal, Properties()))
             if op.moved_final == service.FINAL_STATE_PURGED:
                 self.moved[header.request_id] += len(entered)
@@ -164,6 +210,7 @@ class Fates:
             max(time_ms + delay_ms, at_ms) if delay_ms or at_ms else 0,
             time_ms + ttl_ms if ttl_ms else 0,
         )
+        copy.inert = _at(batch.inerts, ordinal, False)
         copy.waits = copy.not_before_ms > time_ms
         self.counts["delayed messages"] += copy.waits
         shelf.copies[index] = copy
@@ -213,9 +260,11 @@ class Fates:
             self._leave(copy, service.FINAL_STATE_DROPPED)
         self.counts["dropped"] += len(dropped)
 
-    def _move(self, source: Copy, copy: Copy, final: int) -> None:
-        """From one queue into another: by the manager when it has died, else by an administrator."""
-        self._require(source.payload == copy.payload, PLACE, copy, f"is a copy of {name_of(source)}")
+    def _move(self, source: Copy, copy: Copy, final: int, *, changed: bool) -> None:
+        """From one queue into another: by the manager when it has died, else by an administrator or a reaction, which
+        may put it into the same one, as something else.
+        """
+        self._require(changed or source.payload == copy.payload, PLACE, copy, f"is a copy of {name_of(source)}")
         self._require(not source.lease_id, PLACE, source, "is moved, and somebody holds it")
         if final == service.FINAL_STATE_DEAD_LETTERED:
             self._require(source.died is not None, DIES, source, f"goes to {copy.shelf.name}, and has not died")
@@ -227,6 +276,8 @@ class Fates:
             copy.expires_ms = source.expires_ms
         else:
             self.counts["redriven"] += 1
+        if changed:
+            source.became = copy
         self._leave(source, final)
 
     def _check_notes(self, source: Copy, copy: Copy, final: int, notes: Properties) -> None:

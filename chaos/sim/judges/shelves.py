@@ -24,6 +24,7 @@ FINALS: Mapping[int, str] = MappingProxyType(
         service.FINAL_STATE_PURGED: "purged",
         service.FINAL_STATE_REPLY_TIMEOUT: "reply_timeouts",
         service.FINAL_STATE_DROPPED: "dropped",
+        service.FINAL_STATE_REACTED: "reacted",
     }
 )
 """How messages leave, and what a queue's totals call it."""
@@ -59,6 +60,10 @@ class Copy:
     answer: bytes = b""
     owes: str = ""
     """The queue that is to get a copy of the answer, and has not."""
+    inert: bool = False
+    """No reaction may act on it."""
+    became: Copy | None = None
+    """What a reaction has made of it, in the same queue."""
 
     @property
     def is_in_line(self) -> bool:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 from chaos.history import Acked, Delivered, History, Message, Settled
 
-MOVING, REQUESTS, ANSWERS, DROPPING = "moving", "requests", "answers", "dropping"
-FATED = (MOVING, REQUESTS, ANSWERS, DROPPING)
-"""Kinds of queues whose messages may leave otherwise than by a consumer: to another queue, by an answer, by time, or
-dropped. `chaos.sim.judges.departures` judges them.
+MOVING, REQUESTS, ANSWERS, DROPPING, REACTIVE = "moving", "requests", "answers", "dropping", "reactive"
+FATED = (MOVING, REQUESTS, ANSWERS, DROPPING, REACTIVE)
+"""Kinds of queues whose messages may leave otherwise than by a consumer: to another queue, by an answer, by time,
+dropped, or by a reaction. `chaos.sim.judges.departures` judges them.
 """
 
 
@@ -41,6 +41,18 @@ class Repetition:
     held: dict[int, Message]
     """By index."""
     again: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A reaction that somebody asked for."""
+
+    line: str
+    """It acts on messages of this group."""
+    everything: bool
+    """On all of them, else on the first."""
+    verb: str
+    """cancel, move, change."""
 
 
 @dataclass(slots=True)
@@ -72,6 +84,10 @@ class Wishes:
     """Index: how its sender heard that it ended, and with which answer, if it was a request."""
     sweeps: list[tuple[bytes, int]] = field(default_factory=list)
     """Request id of a call that moved messages out of this queue, and how many it says."""
+    reactions: dict[bytes, Asked] = field(default_factory=dict)
+    """By request id, heard or not."""
+    reacted: dict[bytes, int] = field(default_factory=dict)
+    """Request id of one that was answered: on how many it acted."""
 
 
 @dataclass(slots=True)

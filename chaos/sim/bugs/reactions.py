@@ -1,0 +1,60 @@
+"""Bugs of reactions; plants them."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING
+
+import replica.core.ordering.reacting
+import replica.core.ordering.reaction_looks
+from chaos.sim.bugs.planting import Patch, bug
+from replica.core.ordering.reacting import Reacting
+from replica.machine.state.completions import Completions
+from tandemq.v1.queue_service_pb2 import FINAL_STATE_REACTED
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from replica.core.ordering.reaction import Reaction
+    from replica.core.selection.filters import Read
+    from replica.core.state.calls import Waiter
+    from replica.machine import QueueState
+    from replica.machine.sets.ranges import Run
+
+REACTIONS = "reactions"
+
+
+@bug("reaction-executed-twice", "V14", "A reaction that is repeated is another one.", REACTIONS)
+def reactions_are_not_remembered(patch: Patch) -> None:
+    original, numbers = Reacting.turn, count(1)
+
+    def turn(self: Reacting, reaction: Reaction, waiter: Waiter, now_ms: int) -> bool:
+        if self.shared.serving and self.orders.machine.find_request(reaction.request_id, reaction.request_hash):
+            reaction.request_id = next(numbers).to_bytes(16, "big")
+        return original(self, reaction, waiter, now_ms)
+
+    patch.setattr(Reacting, "turn", turn)
+
+
+@bug("first-by-index", "V5", "The first message is the oldest, whatever is delivered before it.", REACTIONS)
+def first_is_the_oldest(patch: Patch) -> None:
+    def first_of(_queue: QueueState, waiting: Sequence[Run]) -> int:
+        return min(waiting)[0]
+
+    patch.setattr(replica.core.ordering.reacting, "first_of", first_of)
+
+
+@bug("inert-acted-on", "V4", "A reaction acts on inert messages.", REACTIONS)
+def nothing_is_inert(patch: Patch) -> None:
+    def is_inert(_row: Read, _ordinal: int) -> bool:
+        return False
+
+    patch.setattr(replica.core.ordering.reaction_looks, "is_inert", is_inert)
+
+
+@bug("old-handle-lost", "V8", "The handle of a message that is changed ends with its first version.", REACTIONS)
+def handles_end_with_the_first_version(patch: Patch) -> None:
+    def hand_on(self: Completions, index: int, _new_index: int) -> None:
+        self.end(index, index + 1, FINAL_STATE_REACTED)
+
+    patch.setattr(Completions, "hand_on", hand_on)

@@ -1,0 +1,74 @@
+"""A simulated client that thinks better of what others have sent: it cancels, moves and changes messages of a group
+that nobody has taken yet, and repeats its calls. `chaos.sim.judges.reactions` judges what came of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from chaos.sim.clients.base import SimClient
+from chaos.sim.pair.books import Asked
+from tandemq.client.filtering import Where
+from tandemq.client.reactions import Cancel, Change, MoveTo
+from tandemq.errors import TandemqError
+
+if TYPE_CHECKING:
+    from chaos.sim.judges.memory import Memory
+    from chaos.sim.pair.members import Pair
+    from chaos.sim.pair.plan import Call, ClientPlan
+    from tandemq import aio
+
+ASIDE = "m"
+"""Where it moves messages."""
+VERBS: Mapping[str, Cancel | MoveTo | Change] = MappingProxyType(
+    {"cancel": Cancel(), "move": MoveTo(ASIDE), "change": Change(properties={"changed": True}, priority=9)}
+)
+
+
+class Reactor(SimClient):
+    """One call after the other, each under an id that it keeps over its deaths."""
+
+    def __init__(self, pair: Pair, memory: Memory, plan: ClientPlan) -> None:
+        super().__init__(pair, memory, plan)
+        self.answers: dict[int, tuple[int, ...]] = {}
+        """The first answer to each."""
+
+    async def work(self, client: aio.Client) -> None:
+        while self.at < len(self.calls):
+            call = self.calls[self.at]
+            await self.due(call)
+            self.counted(call)
+            await self._react(client, call)
+            only = str(call.args.get("again", ""))
+            if self.at in self.answers and only:
+                asked = client if only == "here" else self.connect(only)
+                await self._react(asked, call)
+                if asked is not client:
+                    await asked.close()
+                self.run.sometimes("a reaction repeated after its answer, at either member")
+            self.at += 1
+
+    async def _react(self, client: aio.Client, call: Call) -> None:
+        name = hashlib.blake2b(f"reaction {self.plan.name}/{self.at}".encode(), digest_size=16).digest()
+        asked = Asked(str(call.args["line"]), bool(call.args["everything"]), call.kind)
+        self.book.wishes.reactions[name] = asked
+        try:
+            done = await client.react(
+                self.queue,
+                Where(group_id=asked.line),
+                VERBS[asked.verb],
+                everything=asked.everything,
+                request_id=name,
+            )
+        except TandemqError as error:
+            self.expects(error)
+            return
+        answer = (done.outcome, *done[1:6])
+        before = self.answers.setdefault(self.at, answer)
+        if before != answer:
+            text = f"{self.plan.name} was answered {before}, and {answer} when it asked again"
+            self.run.violation("one effect and one answer", text)
+        self.book.wishes.reacted[name] = done.applied
