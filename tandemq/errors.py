@@ -77,6 +77,10 @@ class LeaseLost(Refused):
     """The lease ended: the message may be with somebody else, or gone."""
 
 
+class UnitAborted(Refused):
+    """A unit of work is not open any more. Nothing of it happened, and never will: begin it anew."""
+
+
 class ResourceExhausted(TandemqError):
     """A limit is reached: the queue's, the store's, or this client's own buffer."""
 
@@ -191,6 +195,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "WEIGHTS_NOT_FOUND": _MISSING,
         "BAD_WEIGHTS": _INVALID,
         "TXN_TOO_LARGE": _INVALID,
+        "TXN_ABORTED": Rule("ABORTED", definite=True, retryable=False),
         "REACTION_DISABLED": _STATE,
     }
 )
@@ -211,7 +216,7 @@ _FAMILIES: Mapping[str, type[TandemqError]] = MappingProxyType(
         "OUT_OF_RANGE": Refused,
     }
 )
-_OWN_CLASSES: Mapping[str, type[TandemqError]] = MappingProxyType({"LEASE_LOST": LeaseLost})
+_OWN_CLASSES: Mapping[str, type[TandemqError]] = MappingProxyType({"LEASE_LOST": LeaseLost, "TXN_ABORTED": UnitAborted})
 
 # Replies that carry no reason of ours come from gRPC itself, a proxy, or a crash: nothing is certain (rulings.md 11)
 # unless the call cannot have been understood.

@@ -147,6 +147,7 @@ class Domain:
         machine = shared.machine
         assert machine is not None
         self.consumers.damage.forget()
+        self.orders.units.forget_all()
         self.orders.set_time()
         header = epoch_record(shared, under_way, self.orders.time_ms)
         epoch = under_way.epoch
@@ -170,6 +171,7 @@ class Domain:
     def on_not_serving(self) -> None:
         """Nothing is ordered now; answers wait until it is known who is master."""
         self.completing.on_following()
+        self.orders.units.forget_all()
         self.holding.park_first([call for call in self.orders.room.take_all() if call.waiter is not None])
         self.holding.forget_peers()
 

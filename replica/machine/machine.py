@@ -133,6 +133,10 @@ class Machine:
         """Somebody else holds a lease. Walks over the queue's leases."""
         return any(lease.client_id != client_id for lease in self.state.numbered(queue_id).leases.values())
 
+    def unit_leases(self) -> list[int]:
+        """Of open units of work."""
+        return sorted(lease.lease_id for lease in self.state.leases.values() if lease.unit)
+
     def locate(self, queue_id: int, index: int) -> tuple[int, int]:
         """Log index and ordinal of a message that the queue holds."""
         found = self.state.numbered(queue_id).segments.locate(index)
@@ -149,11 +153,16 @@ class Machine:
     def leases_above(
         self, queue_id: int, client_id: bytes, lease_id: int
     ) -> list[tuple[int, list[common_pb2.IndexRange]]]:
-        """Leases that a consumer was given after this one, with what each still holds. Walks over all leases."""
+        """Leases that a consumer was given after this one, with what each still holds; none of open units. Walks over
+        all leases.
+        """
         return [
             (lease.lease_id, [common_pb2.IndexRange(first=low, count=high - low) for low, high in lease.ranges])
             for lease in self.state.leases.values()
-            if lease.queue_id == queue_id and lease.client_id == client_id and lease.lease_id > lease_id
+            if lease.queue_id == queue_id
+            and lease.client_id == client_id
+            and lease.lease_id > lease_id
+            and not lease.unit
         ]
 
     def browse(self, queue_id: int, from_index: int, limit: int) -> list[common_pb2.IndexRange]:

@@ -141,6 +141,7 @@ def queue_info(queue: QueueState, member: str, coming: int = 0) -> admin_pb2.Que
         volatile_length=queue.volatile.size,
         saving=queue.unsaved is not None,
     )
+    info.locked = sum(lease.ranges.size for lease in queue.leases.values() if lease.unit)
     totals = queue.totals
     info.rejected_total, info.delivered_total = totals.rejected, totals.delivered
     info.redelivered_total, info.released_total = totals.redelivered, totals.released

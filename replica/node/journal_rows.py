@@ -125,7 +125,10 @@ def facts_of(prefix: Prefix, header: record_pb2.RecordHeader) -> list[Fact]:
             return [Fact(JournalKind.JOURNAL_KIND_UNSTAGED) for _ in header.unstage.stage_ids]
         case _:
             assert kind in _PLAIN, f"no record is of kind {kind}"
-            return [Fact(_PLAIN[kind], header.alias.queue_id if kind == "alias" else 0)]
+            plain = Fact(_PLAIN[kind], header.alias.queue_id if kind == "alias" else 0)
+            # An epoch ends the leases of units that were open before it.
+            ended = header.role.unit_leases
+            return [plain, *(Fact(JournalKind.JOURNAL_KIND_LEASE_ENDED, lease_id=each) for each in ended)]
 
 
 def _ranges(kind: int, queue_id: int, ranges: Iterable[IndexRange], lease_id: int = 0) -> list[Fact]:

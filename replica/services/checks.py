@@ -15,7 +15,7 @@ from replica.machine.plan.content import check_message
 from replica.rpc.refusals import refusal
 from tandemq.ambient import monotonic_ms
 from tandemq.v1.common_pb2 import Reason
-from tandemq.v1.queue_service_pb2 import DeliveryFormat, SettleMode
+from tandemq.v1.queue_service_pb2 import DeliveryFormat, DequeueRequest, SettleMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.node.members import Members
     from tandemq.v1.message_pb2 import Message
-    from tandemq.v1.queue_service_pb2 import ConsumeOpen, DequeueRequest
+    from tandemq.v1.queue_service_pb2 import ConsumeOpen
 
 TTL_S_MAX = 10 * 366 * 86_400
 NANOS = 1_000_000_000
@@ -40,6 +40,9 @@ def problem_of_receiving(request: DequeueRequest | ConsumeOpen, lease_ms_max: in
         return refusal(Reason.REASON_BAD_REQUEST, text)
     if request.HasField("lease_duration") and not 0 <= milliseconds(request.lease_duration) <= lease_ms_max:
         text = f"lease_duration must be from 0 (the queue's) to {lease_ms_max // 1000} s"
+        return refusal(Reason.REASON_BAD_REQUEST, text)
+    if isinstance(request, DequeueRequest) and request.unit_id and is_immediate(request.settle_mode):
+        text = "settle_mode IMMEDIATE removes messages before anything is committed; in a unit of work leave it unset"
         return refusal(Reason.REASON_BAD_REQUEST, text)
     return None
 

@@ -123,6 +123,7 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_WEIGHTS_NOT_FOUND: _ClassVar[Reason]
     REASON_BAD_WEIGHTS: _ClassVar[Reason]
     REASON_TXN_TOO_LARGE: _ClassVar[Reason]
+    REASON_TXN_ABORTED: _ClassVar[Reason]
     REASON_REACTION_DISABLED: _ClassVar[Reason]
 
 class Warning(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
@@ -225,6 +226,7 @@ REASON_WRITER_TAKEN: Reason
 REASON_WEIGHTS_NOT_FOUND: Reason
 REASON_BAD_WEIGHTS: Reason
 REASON_TXN_TOO_LARGE: Reason
+REASON_TXN_ABORTED: Reason
 REASON_REACTION_DISABLED: Reason
 WARNING_UNSPECIFIED: Warning
 WARNING_PERSISTENCE_DOWNGRADED: Warning

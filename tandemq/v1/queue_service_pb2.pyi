@@ -69,20 +69,22 @@ DELIVERY_FORMAT_MESSAGES: DeliveryFormat
 DELIVERY_FORMAT_SEGMENTS: DeliveryFormat
 
 class EnqueueRequest(_message.Message):
-    __slots__ = ("queue", "request_id", "messages", "min_copies", "epoch", "wait")
+    __slots__ = ("queue", "request_id", "messages", "min_copies", "epoch", "wait", "unit_id")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     MIN_COPIES_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
+    UNIT_ID_FIELD_NUMBER: _ClassVar[int]
     queue: str
     request_id: bytes
     messages: _containers.RepeatedCompositeFieldContainer[_message_pb2.Message]
     min_copies: int
     epoch: int
     wait: _duration_pb2.Duration
-    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    unit_id: bytes
+    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., unit_id: _Optional[bytes] = ...) -> None: ...
 
 class EnqueueResult(_message.Message):
     __slots__ = ("index", "id", "completion", "error", "warning", "handle", "duplicate", "final_state", "reply", "completed")
@@ -249,7 +251,7 @@ class ProduceResponse(_message.Message):
     def __init__(self, opened: _Optional[_Union[ProduceOpened, _Mapping]] = ..., ack: _Optional[_Union[EnqueueAck, _Mapping]] = ..., reject: _Optional[_Union[EnqueueReject, _Mapping]] = ..., goaway: _Optional[_Union[Goaway, _Mapping]] = ..., more_acks: _Optional[_Iterable[_Union[EnqueueAck, _Mapping]]] = ...) -> None: ...
 
 class DequeueRequest(_message.Message):
-    __slots__ = ("queue", "request_id", "max_messages", "max_bytes", "wait", "settle_mode", "lease_duration", "client_id", "epoch", "filter")
+    __slots__ = ("queue", "request_id", "max_messages", "max_bytes", "wait", "settle_mode", "lease_duration", "client_id", "epoch", "filter", "unit_id")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
@@ -260,6 +262,7 @@ class DequeueRequest(_message.Message):
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
+    UNIT_ID_FIELD_NUMBER: _ClassVar[int]
     queue: str
     request_id: bytes
     max_messages: int
@@ -270,7 +273,8 @@ class DequeueRequest(_message.Message):
     client_id: bytes
     epoch: int
     filter: _message_pb2.MessageFilter
-    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., settle_mode: _Optional[_Union[SettleMode, str]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., client_id: _Optional[bytes] = ..., epoch: _Optional[int] = ..., filter: _Optional[_Union[_message_pb2.MessageFilter, _Mapping]] = ...) -> None: ...
+    unit_id: bytes
+    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., settle_mode: _Optional[_Union[SettleMode, str]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., client_id: _Optional[bytes] = ..., epoch: _Optional[int] = ..., filter: _Optional[_Union[_message_pb2.MessageFilter, _Mapping]] = ..., unit_id: _Optional[bytes] = ...) -> None: ...
 
 class DequeueResponse(_message.Message):
     __slots__ = ("header", "lease_id", "messages", "duplicate")
@@ -433,16 +437,18 @@ class ConsumeResponse(_message.Message):
     def __init__(self, opened: _Optional[_Union[ConsumeOpened, _Mapping]] = ..., deliveries: _Optional[_Union[Deliveries, _Mapping]] = ..., settled: _Optional[_Union[ConsumeSettled, _Mapping]] = ..., progress: _Optional[_Union[ConsumeProgress, _Mapping]] = ..., goaway: _Optional[_Union[Goaway, _Mapping]] = ...) -> None: ...
 
 class SettleRequest(_message.Message):
-    __slots__ = ("queue", "request_id", "settlements", "epoch")
+    __slots__ = ("queue", "request_id", "settlements", "epoch", "unit_id")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SETTLEMENTS_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    UNIT_ID_FIELD_NUMBER: _ClassVar[int]
     queue: str
     request_id: bytes
     settlements: _containers.RepeatedCompositeFieldContainer[Settlement]
     epoch: int
-    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., settlements: _Optional[_Iterable[_Union[Settlement, _Mapping]]] = ..., epoch: _Optional[int] = ...) -> None: ...
+    unit_id: bytes
+    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., settlements: _Optional[_Iterable[_Union[Settlement, _Mapping]]] = ..., epoch: _Optional[int] = ..., unit_id: _Optional[bytes] = ...) -> None: ...
 
 class SettleResponse(_message.Message):
     __slots__ = ("header", "results", "duplicate")

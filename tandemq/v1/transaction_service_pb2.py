@@ -22,12 +22,13 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from tandemq.v1 import common_pb2 as tandemq_dot_v1_dot_common__pb2
 from tandemq.v1 import message_pb2 as tandemq_dot_v1_dot_message__pb2
 from tandemq.v1 import queue_service_pb2 as tandemq_dot_v1_dot_queue__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$tandemq/v1/transaction_service.proto\x12\ntandemq.v1\x1a\x17tandemq/v1/common.proto\x1a\x18tandemq/v1/message.proto\x1a\x1etandemq/v1/queue_service.proto\"N\n\x10QueueSettlements\x12\r\n\x05queue\x18\x01 \x01(\t\x12+\n\x0bsettlements\x18\x02 \x03(\x0b\x32\x16.tandemq.v1.Settlement\"E\n\rQueueMessages\x12\r\n\x05queue\x18\x01 \x01(\t\x12%\n\x08messages\x18\x02 \x03(\x0b\x32\x13.tandemq.v1.Message\"\xe1\x01\n\x0fTransactRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12-\n\x07settles\x18\x02 \x03(\x0b\x32\x1c.tandemq.v1.QueueSettlements\x12\'\n\x04puts\x18\x03 \x03(\x0b\x32\x19.tandemq.v1.QueueMessages\x12\x12\n\nmin_copies\x18\x04 \x01(\r\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x0e\n\x06writer\x18\n \x01(\t\x12\x0e\n\x06number\x18\x0b \x01(\x04\x12\r\n\x05\x61\x66ter\x18\x0c \x01(\x04\x12\x10\n\x08query_id\x18\r \x01(\t\"I\n\x0cQueueResults\x12\r\n\x05queue\x18\x01 \x01(\t\x12*\n\x07results\x18\x02 \x03(\x0b\x32\x19.tandemq.v1.EnqueueResult\"\x8a\x01\n\x10TransactResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12&\n\x04puts\x18\x02 \x03(\x0b\x32\x18.tandemq.v1.QueueResults\x12\x11\n\tduplicate\x18\x03 \x01(\x08\x12\x0f\n\x07\x64iffers\x18\n \x01(\x08\x32[\n\x12TransactionService\x12\x45\n\x08Transact\x12\x1b.tandemq.v1.TransactRequest\x1a\x1c.tandemq.v1.TransactResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$tandemq/v1/transaction_service.proto\x12\ntandemq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17tandemq/v1/common.proto\x1a\x18tandemq/v1/message.proto\x1a\x1etandemq/v1/queue_service.proto\"N\n\x10QueueSettlements\x12\r\n\x05queue\x18\x01 \x01(\t\x12+\n\x0bsettlements\x18\x02 \x03(\x0b\x32\x16.tandemq.v1.Settlement\"E\n\rQueueMessages\x12\r\n\x05queue\x18\x01 \x01(\t\x12%\n\x08messages\x18\x02 \x03(\x0b\x32\x13.tandemq.v1.Message\"\xe1\x01\n\x0fTransactRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12-\n\x07settles\x18\x02 \x03(\x0b\x32\x1c.tandemq.v1.QueueSettlements\x12\'\n\x04puts\x18\x03 \x03(\x0b\x32\x19.tandemq.v1.QueueMessages\x12\x12\n\nmin_copies\x18\x04 \x01(\r\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x0e\n\x06writer\x18\n \x01(\t\x12\x0e\n\x06number\x18\x0b \x01(\x04\x12\r\n\x05\x61\x66ter\x18\x0c \x01(\x04\x12\x10\n\x08query_id\x18\r \x01(\t\"I\n\x0cQueueResults\x12\r\n\x05queue\x18\x01 \x01(\t\x12*\n\x07results\x18\x02 \x03(\x0b\x32\x19.tandemq.v1.EnqueueResult\"\x8a\x01\n\x10TransactResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12&\n\x04puts\x18\x02 \x03(\x0b\x32\x18.tandemq.v1.QueueResults\x12\x11\n\tduplicate\x18\x03 \x01(\x08\x12\x0f\n\x07\x64iffers\x18\n \x01(\x08\"\x7f\n\x0c\x42\x65ginRequest\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\x0c\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tclient_id\x18\x04 \x01(\x0c\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\"x\n\rBeginResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x0f\n\x07unit_id\x18\x02 \x01(\x0c\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"C\n\rCommitRequest\x12\x0f\n\x07unit_id\x18\x01 \x01(\x0c\x12\x12\n\nmin_copies\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\"w\n\x0e\x43ommitResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12&\n\x04puts\x18\x02 \x03(\x0b\x32\x18.tandemq.v1.QueueResults\x12\x11\n\tduplicate\x18\x03 \x01(\x08\"1\n\x0fRollbackRequest\x12\x0f\n\x07unit_id\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"P\n\x10RollbackResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x10\n\x08returned\x18\x02 \x01(\x04\x32\xa1\x02\n\x12TransactionService\x12\x45\n\x08Transact\x12\x1b.tandemq.v1.TransactRequest\x1a\x1c.tandemq.v1.TransactResponse\x12<\n\x05\x42\x65gin\x12\x18.tandemq.v1.BeginRequest\x1a\x19.tandemq.v1.BeginResponse\x12?\n\x06\x43ommit\x12\x19.tandemq.v1.CommitRequest\x1a\x1a.tandemq.v1.CommitResponse\x12\x45\n\x08Rollback\x12\x1b.tandemq.v1.RollbackRequest\x1a\x1c.tandemq.v1.RollbackResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,16 +36,28 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tandemq.v1.transaction_serv
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\rio.tandemq.v1P\001Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\252\002\nTandemq.V1'
-  _globals['_QUEUESETTLEMENTS']._serialized_start=135
-  _globals['_QUEUESETTLEMENTS']._serialized_end=213
-  _globals['_QUEUEMESSAGES']._serialized_start=215
-  _globals['_QUEUEMESSAGES']._serialized_end=284
-  _globals['_TRANSACTREQUEST']._serialized_start=287
-  _globals['_TRANSACTREQUEST']._serialized_end=512
-  _globals['_QUEUERESULTS']._serialized_start=514
-  _globals['_QUEUERESULTS']._serialized_end=587
-  _globals['_TRANSACTRESPONSE']._serialized_start=590
-  _globals['_TRANSACTRESPONSE']._serialized_end=728
-  _globals['_TRANSACTIONSERVICE']._serialized_start=730
-  _globals['_TRANSACTIONSERVICE']._serialized_end=821
+  _globals['_QUEUESETTLEMENTS']._serialized_start=167
+  _globals['_QUEUESETTLEMENTS']._serialized_end=245
+  _globals['_QUEUEMESSAGES']._serialized_start=247
+  _globals['_QUEUEMESSAGES']._serialized_end=316
+  _globals['_TRANSACTREQUEST']._serialized_start=319
+  _globals['_TRANSACTREQUEST']._serialized_end=544
+  _globals['_QUEUERESULTS']._serialized_start=546
+  _globals['_QUEUERESULTS']._serialized_end=619
+  _globals['_TRANSACTRESPONSE']._serialized_start=622
+  _globals['_TRANSACTRESPONSE']._serialized_end=760
+  _globals['_BEGINREQUEST']._serialized_start=762
+  _globals['_BEGINREQUEST']._serialized_end=889
+  _globals['_BEGINRESPONSE']._serialized_start=891
+  _globals['_BEGINRESPONSE']._serialized_end=1011
+  _globals['_COMMITREQUEST']._serialized_start=1013
+  _globals['_COMMITREQUEST']._serialized_end=1080
+  _globals['_COMMITRESPONSE']._serialized_start=1082
+  _globals['_COMMITRESPONSE']._serialized_end=1201
+  _globals['_ROLLBACKREQUEST']._serialized_start=1203
+  _globals['_ROLLBACKREQUEST']._serialized_end=1252
+  _globals['_ROLLBACKRESPONSE']._serialized_start=1254
+  _globals['_ROLLBACKRESPONSE']._serialized_end=1334
+  _globals['_TRANSACTIONSERVICE']._serialized_start=1337
+  _globals['_TRANSACTIONSERVICE']._serialized_end=1626
 # @@protoc_insertion_point(module_scope)

@@ -1,3 +1,6 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
 from tandemq.v1 import common_pb2 as _common_pb2
 from tandemq.v1 import message_pb2 as _message_pb2
 from tandemq.v1 import queue_service_pb2 as _queue_service_pb2
@@ -66,3 +69,63 @@ class TransactResponse(_message.Message):
     duplicate: bool
     differs: bool
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., puts: _Optional[_Iterable[_Union[QueueResults, _Mapping]]] = ..., duplicate: bool = ..., differs: bool = ...) -> None: ...
+
+class BeginRequest(_message.Message):
+    __slots__ = ("queue", "request_id", "timeout", "client_id", "epoch")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    request_id: bytes
+    timeout: _duration_pb2.Duration
+    client_id: bytes
+    epoch: int
+    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., client_id: _Optional[bytes] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class BeginResponse(_message.Message):
+    __slots__ = ("header", "unit_id", "timeout")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    UNIT_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    unit_id: bytes
+    timeout: _duration_pb2.Duration
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., unit_id: _Optional[bytes] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class CommitRequest(_message.Message):
+    __slots__ = ("unit_id", "min_copies", "epoch")
+    UNIT_ID_FIELD_NUMBER: _ClassVar[int]
+    MIN_COPIES_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    unit_id: bytes
+    min_copies: int
+    epoch: int
+    def __init__(self, unit_id: _Optional[bytes] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class CommitResponse(_message.Message):
+    __slots__ = ("header", "puts", "duplicate")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    PUTS_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    puts: _containers.RepeatedCompositeFieldContainer[QueueResults]
+    duplicate: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., puts: _Optional[_Iterable[_Union[QueueResults, _Mapping]]] = ..., duplicate: bool = ...) -> None: ...
+
+class RollbackRequest(_message.Message):
+    __slots__ = ("unit_id", "epoch")
+    UNIT_ID_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    unit_id: bytes
+    epoch: int
+    def __init__(self, unit_id: _Optional[bytes] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class RollbackResponse(_message.Message):
+    __slots__ = ("header", "returned")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    RETURNED_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    returned: int
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., returned: _Optional[int] = ...) -> None: ...

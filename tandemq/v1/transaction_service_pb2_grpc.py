@@ -40,6 +40,21 @@ class TransactionServiceStub(object):
                 request_serializer=tandemq_dot_v1_dot_transaction__service__pb2.TransactRequest.SerializeToString,
                 response_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.TransactResponse.FromString,
                 _registered_method=True)
+        self.Begin = channel.unary_unary(
+                '/tandemq.v1.TransactionService/Begin',
+                request_serializer=tandemq_dot_v1_dot_transaction__service__pb2.BeginRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.BeginResponse.FromString,
+                _registered_method=True)
+        self.Commit = channel.unary_unary(
+                '/tandemq.v1.TransactionService/Commit',
+                request_serializer=tandemq_dot_v1_dot_transaction__service__pb2.CommitRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.CommitResponse.FromString,
+                _registered_method=True)
+        self.Rollback = channel.unary_unary(
+                '/tandemq.v1.TransactionService/Rollback',
+                request_serializer=tandemq_dot_v1_dot_transaction__service__pb2.RollbackRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.RollbackResponse.FromString,
+                _registered_method=True)
 
 
 class TransactionServiceServicer(object):
@@ -53,6 +68,29 @@ class TransactionServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Begin(self, request, context):
+        """Opens a unit of work at the master: Enqueue, Dequeue and Settle that name its id belong to it, until Commit, Rollback or its deadline.
+        It is in the master's memory alone: a takeover, a restart and a new epoch end it as if nothing of it had been asked.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Commit(self, request, context):
+        """Does all of the unit, by one record, or nothing. Refused, the unit stays open until its deadline; where a lease holds its messages no more (LEASE_LOST) it is rolled back.
+        Its unit id is its identity: repeated, it gives the first answer, or TXN_ABORTED: nothing of it happened, and never will.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Rollback(self, request, context):
+        """Gives back what the unit got, to the old places, and forgets the rest. The deliveries count. Repeated, or of a unit that is not open, it does nothing.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TransactionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -60,6 +98,21 @@ def add_TransactionServiceServicer_to_server(servicer, server):
                     servicer.Transact,
                     request_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.TransactRequest.FromString,
                     response_serializer=tandemq_dot_v1_dot_transaction__service__pb2.TransactResponse.SerializeToString,
+            ),
+            'Begin': grpc.unary_unary_rpc_method_handler(
+                    servicer.Begin,
+                    request_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.BeginRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_transaction__service__pb2.BeginResponse.SerializeToString,
+            ),
+            'Commit': grpc.unary_unary_rpc_method_handler(
+                    servicer.Commit,
+                    request_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.CommitRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_transaction__service__pb2.CommitResponse.SerializeToString,
+            ),
+            'Rollback': grpc.unary_unary_rpc_method_handler(
+                    servicer.Rollback,
+                    request_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.RollbackRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_transaction__service__pb2.RollbackResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -90,6 +143,87 @@ class TransactionService(object):
             '/tandemq.v1.TransactionService/Transact',
             tandemq_dot_v1_dot_transaction__service__pb2.TransactRequest.SerializeToString,
             tandemq_dot_v1_dot_transaction__service__pb2.TransactResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Begin(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.TransactionService/Begin',
+            tandemq_dot_v1_dot_transaction__service__pb2.BeginRequest.SerializeToString,
+            tandemq_dot_v1_dot_transaction__service__pb2.BeginResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Commit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.TransactionService/Commit',
+            tandemq_dot_v1_dot_transaction__service__pb2.CommitRequest.SerializeToString,
+            tandemq_dot_v1_dot_transaction__service__pb2.CommitResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Rollback(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.TransactionService/Rollback',
+            tandemq_dot_v1_dot_transaction__service__pb2.RollbackRequest.SerializeToString,
+            tandemq_dot_v1_dot_transaction__service__pb2.RollbackResponse.FromString,
             options,
             channel_credentials,
             insecure,

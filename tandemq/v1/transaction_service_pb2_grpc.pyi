@@ -41,7 +41,55 @@ _TransactionServiceTransactType = typing_extensions.TypeVar(
     ],
 )
 
-class TransactionServiceStub(typing.Generic[_TransactionServiceTransactType]):
+_TransactionServiceBeginType = typing_extensions.TypeVar(
+    '_TransactionServiceBeginType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.BeginRequest,
+        tandemq.v1.transaction_service_pb2.BeginResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.BeginRequest,
+        tandemq.v1.transaction_service_pb2.BeginResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.BeginRequest,
+        tandemq.v1.transaction_service_pb2.BeginResponse,
+    ],
+)
+
+_TransactionServiceCommitType = typing_extensions.TypeVar(
+    '_TransactionServiceCommitType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.CommitRequest,
+        tandemq.v1.transaction_service_pb2.CommitResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.CommitRequest,
+        tandemq.v1.transaction_service_pb2.CommitResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.CommitRequest,
+        tandemq.v1.transaction_service_pb2.CommitResponse,
+    ],
+)
+
+_TransactionServiceRollbackType = typing_extensions.TypeVar(
+    '_TransactionServiceRollbackType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.RollbackRequest,
+        tandemq.v1.transaction_service_pb2.RollbackResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.RollbackRequest,
+        tandemq.v1.transaction_service_pb2.RollbackResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.RollbackRequest,
+        tandemq.v1.transaction_service_pb2.RollbackResponse,
+    ],
+)
+
+class TransactionServiceStub(typing.Generic[_TransactionServiceTransactType, _TransactionServiceBeginType, _TransactionServiceCommitType, _TransactionServiceRollbackType]):
     """For consumers whose work is messages: what they took is settled and what they made of it is sent at once, whatever crashes. Any member takes the call."""
 
     @typing.overload
@@ -49,6 +97,18 @@ class TransactionServiceStub(typing.Generic[_TransactionServiceTransactType]):
         grpc.UnaryUnaryMultiCallable[
             tandemq.v1.transaction_service_pb2.TransactRequest,
             tandemq.v1.transaction_service_pb2.TransactResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.transaction_service_pb2.BeginRequest,
+            tandemq.v1.transaction_service_pb2.BeginResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.transaction_service_pb2.CommitRequest,
+            tandemq.v1.transaction_service_pb2.CommitResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.transaction_service_pb2.RollbackRequest,
+            tandemq.v1.transaction_service_pb2.RollbackResponse,
         ],
     ], channel: grpc.Channel) -> None: ...
 
@@ -58,15 +118,52 @@ class TransactionServiceStub(typing.Generic[_TransactionServiceTransactType]):
             tandemq.v1.transaction_service_pb2.TransactRequest,
             tandemq.v1.transaction_service_pb2.TransactResponse,
         ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.transaction_service_pb2.BeginRequest,
+            tandemq.v1.transaction_service_pb2.BeginResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.transaction_service_pb2.CommitRequest,
+            tandemq.v1.transaction_service_pb2.CommitResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.transaction_service_pb2.RollbackRequest,
+            tandemq.v1.transaction_service_pb2.RollbackResponse,
+        ],
     ], channel: grpc.aio.Channel) -> None: ...
 
     Transact: _TransactionServiceTransactType
     """Settles and sends in any queues of one domain. Everything happens, by one record, or nothing does: any refusal refuses all of it. It never waits for room."""
 
+    Begin: _TransactionServiceBeginType
+    """Opens a unit of work at the master: Enqueue, Dequeue and Settle that name its id belong to it, until Commit, Rollback or its deadline.
+    It is in the master's memory alone: a takeover, a restart and a new epoch end it as if nothing of it had been asked.
+    """
+
+    Commit: _TransactionServiceCommitType
+    """Does all of the unit, by one record, or nothing. Refused, the unit stays open until its deadline; where a lease holds its messages no more (LEASE_LOST) it is rolled back.
+    Its unit id is its identity: repeated, it gives the first answer, or TXN_ABORTED: nothing of it happened, and never will.
+    """
+
+    Rollback: _TransactionServiceRollbackType
+    """Gives back what the unit got, to the old places, and forgets the rest. The deliveries count. Repeated, or of a unit that is not open, it does nothing."""
+
 TransactionServiceAsyncStub: typing_extensions.TypeAlias = TransactionServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
         tandemq.v1.transaction_service_pb2.TransactRequest,
         tandemq.v1.transaction_service_pb2.TransactResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.BeginRequest,
+        tandemq.v1.transaction_service_pb2.BeginResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.CommitRequest,
+        tandemq.v1.transaction_service_pb2.CommitResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.RollbackRequest,
+        tandemq.v1.transaction_service_pb2.RollbackResponse,
     ],
 ]
 
@@ -80,5 +177,33 @@ class TransactionServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[tandemq.v1.transaction_service_pb2.TransactResponse, collections.abc.Awaitable[tandemq.v1.transaction_service_pb2.TransactResponse]]:
         """Settles and sends in any queues of one domain. Everything happens, by one record, or nothing does: any refusal refuses all of it. It never waits for room."""
+
+    @abc.abstractmethod
+    def Begin(
+        self,
+        request: tandemq.v1.transaction_service_pb2.BeginRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.transaction_service_pb2.BeginResponse, collections.abc.Awaitable[tandemq.v1.transaction_service_pb2.BeginResponse]]:
+        """Opens a unit of work at the master: Enqueue, Dequeue and Settle that name its id belong to it, until Commit, Rollback or its deadline.
+        It is in the master's memory alone: a takeover, a restart and a new epoch end it as if nothing of it had been asked.
+        """
+
+    @abc.abstractmethod
+    def Commit(
+        self,
+        request: tandemq.v1.transaction_service_pb2.CommitRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.transaction_service_pb2.CommitResponse, collections.abc.Awaitable[tandemq.v1.transaction_service_pb2.CommitResponse]]:
+        """Does all of the unit, by one record, or nothing. Refused, the unit stays open until its deadline; where a lease holds its messages no more (LEASE_LOST) it is rolled back.
+        Its unit id is its identity: repeated, it gives the first answer, or TXN_ABORTED: nothing of it happened, and never will.
+        """
+
+    @abc.abstractmethod
+    def Rollback(
+        self,
+        request: tandemq.v1.transaction_service_pb2.RollbackRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.transaction_service_pb2.RollbackResponse, collections.abc.Awaitable[tandemq.v1.transaction_service_pb2.RollbackResponse]]:
+        """Gives back what the unit got, to the old places, and forgets the rest. The deliveries count. Repeated, or of a unit that is not open, it does nothing."""
 
 def add_TransactionServiceServicer_to_server(servicer: TransactionServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

@@ -257,6 +257,7 @@ ROWS: dict[str, Row | Elsewhere] = {
     **dict.fromkeys(("WEIGHTS_NOT_FOUND", "BAD_WEIGHTS"), Elsewhere("of weights", "tests/integration/test_weights.py")),
     "REACTION_DISABLED": Elsewhere("of reactions", "tests/integration/test_reactions.py"),
     "TXN_TOO_LARGE": Elsewhere("no command", "tests/integration/test_units.py"),
+    "TXN_ABORTED": Elsewhere("no command", "tests/integration/test_open_units.py"),
     **dict.fromkeys(("STAGE_NOT_FOUND", "WRITER_TAKEN"), Elsewhere("no command", "tests/integration/test_staging.py")),
 }
 REASONS = [name.removeprefix("REASON_") for name in Reason.DESCRIPTOR.values_by_name]

@@ -117,6 +117,8 @@ class Consumers:
                 1000,
             )
         consumer.enter(self._check_queue(consumer))
+        if consumer.unit:
+            self._check_unit(consumer)
         if consumer.request_id:
             found = machine.find_request(consumer.request_id, consumer.request_hash)
             if found is not None:
@@ -129,7 +131,7 @@ class Consumers:
             turn = self.turns.get(consumer.queue_id) or deque()
         self.turns[consumer.queue_id] = turn
         self._arrivals += 1
-        immediate = consumer.immediate
+        immediate = False if consumer.unit else consumer.immediate
         if immediate is None:
             immediate = machine.queue(consumer.queue_id).config.default_settle == SETTLE_MODE_IMMEDIATE
         consumer.attach(self._arrivals, immediate=immediate)
@@ -169,6 +171,13 @@ class Consumers:
         if consumer.immediate and queue.config.queue_type == QUEUE_TYPE_TWO_WAY:
             raise Refused(Reason.REASON_REPLY_REQUIRED, immediate_problem(consumer.queue))
         return queue_id
+
+    def _check_unit(self, consumer: Consumer) -> int:
+        """Messages that it may get; Refused where its unit is not open, or may have no more."""
+        if self.orders.machine.queue(consumer.queue_id).config.queue_type == QUEUE_TYPE_TWO_WAY:
+            text = f"queue {consumer.queue} is TWO_WAY: a request is answered by a reply, and no unit of work has one"
+            raise Refused(Reason.REASON_REPLY_REQUIRED, text)
+        return self.orders.units.room_for_gets(consumer.unit, consumer.queue_id)
 
     def _repeat(self, consumer: Consumer, found: RequestAnswer) -> None:
         """A Dequeue call came again: the same messages, as far as they are still there."""
@@ -276,7 +285,7 @@ class Consumers:
             if consumer.waiter.cancelled:
                 self._remove(consumer)
                 continue
-            if consumer.request_id and self._is_spent(consumer):
+            if (consumer.request_id or consumer.unit) and self._is_spent(consumer):
                 continue
             header = self._plan(consumer) if consumer.credit_messages > 0 and consumer.credit_bytes > 0 else None
             if header is None:
@@ -284,8 +293,12 @@ class Consumers:
             self._lease(consumer, header)
 
     def _is_spent(self, consumer: Consumer) -> bool:
-        """Its request id was used by another call while it waited: answered as if it had come after that one."""
+        """Its request id was used by another call while it waited: answered as if it had come after that one. Or its
+        unit of work may get nothing any more.
+        """
         try:
+            if consumer.unit:
+                self._check_unit(consumer)
             found = self.orders.machine.find_request(consumer.request_id, consumer.request_hash)
         except Refused as refused:
             self._remove(consumer)
@@ -307,9 +320,12 @@ class Consumers:
         return header
 
     def _planned(self, consumer: Consumer, wanted: Narrower | None) -> RecordHeader | None:
+        most, until_ms = min(consumer.credit_messages, DELIVERY_MESSAGES_MAX), 0
+        if consumer.unit:
+            most, until_ms = min(most, self._check_unit(consumer)), self.orders.units.ends_ms(consumer.unit)
         call = LeaseCall(
             consumer.queue_id,
-            min(consumer.credit_messages, DELIVERY_MESSAGES_MAX),
+            most,
             min(consumer.credit_bytes, DELIVERY_BYTES_MAX),
             consumer.client_id,
             consumer.duration_ms,
@@ -317,6 +333,8 @@ class Consumers:
             consumer.request_id,
             consumer.request_hash,
             wanted,
+            consumer.unit,
+            until_ms,
         )
         return plan_lease(self.orders.machine.state, self.orders.time_ms, call)
 
@@ -336,7 +354,7 @@ class Consumers:
             if consumer.waiter.cancelled:
                 self._remove(consumer)
                 continue
-            if consumer.request_id and self._is_spent(consumer):
+            if (consumer.request_id or consumer.unit) and self._is_spent(consumer):
                 continue
             if consumer.credit_messages <= 0 or consumer.credit_bytes <= 0:
                 idle += 1
@@ -362,6 +380,8 @@ class Consumers:
             log_index = self.orders.order(header)
             slices = machine.segments_of(op.queue_id, op.ranges)
         lease_id = 0 if consumer.immediate else lease_id_of(self.shared.state.epoch, log_index)
+        if consumer.unit:
+            self.orders.units.on_got(lease_id, op)
         done = LeaseDone(op.queue_id, consumer.queue, lease_id, slices, duplicate=False)
         consumer.charge(sum(part.count for part in op.ranges))
         if consumer.one_shot:

@@ -28,7 +28,8 @@ def new_history_id(instance: bytes, domain: str, epoch: int) -> bytes:
 
 def epoch_record(shared: Shared, under_way: ClaimUnderWay, time_ms: int) -> RecordHeader:
     """Of the claim that is under way, at this domain time."""
-    known = shared.machine is not None and shared.machine.history_id
+    machine = shared.machine
+    known = machine is not None and machine.history_id
     return RecordHeader(
         time_ms=time_ms,
         role=RoleOp(
@@ -38,5 +39,7 @@ def epoch_record(shared: Shared, under_way: ClaimUnderWay, time_ms: int) -> Reco
             forced=under_way.forced,
             unrecorded=under_way.desired is None and bool(shared.peer),
             history_id=b"" if known else new_history_id(shared.instance, shared.name, under_way.epoch),
+            # Whoever knew what else was in these units is no master any more, or begins anew (U10).
+            unit_leases=machine.unit_leases() if machine is not None else (),
         ),
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.ordering.administration import order_beside, order_queue
 from replica.core.ordering.enqueued import enqueue_done, held_key, is_all_volatile, not_enough, repeated
+from replica.core.ordering.open_units import OpenUnits
 from replica.core.ordering.publishing import Publishing
 from replica.core.ordering.readers import report_expired
 from replica.core.ordering.replying import Replying
@@ -17,10 +18,15 @@ from replica.core.ordering.saving import Saving
 from replica.core.ordering.units import order_unit
 from replica.core.state.calls import (
     AwaitOrdered,
+    BeginUnit,
+    CommitUnit,
     PendingEnqueue,
     Publish,
+    PutInUnit,
     ReleaseWriter,
+    RollbackUnit,
     SendReply,
+    SettleInUnit,
     StageRows,
     Transact,
     Unstage,
@@ -75,7 +81,7 @@ class Orders:
         self.mastership = mastership
         self.parts = parts
         self.waiting: deque[WaitingAnswer] = deque()
-        self.room, self.replying = Room(self), Replying(self, read)
+        self.room, self.replying, self.units = Room(self), Replying(self, read), OpenUnits(shared, self)
         self.saving, self.publishing = Saving(self, read), Publishing(self, read)
         self.now_ms, self._behind_ms = 0, 0  # by this member's clock; what that is behind the domain's time
         self.room_bytes = 1 << 62
@@ -202,6 +208,8 @@ class Orders:
                 self.replying.order(waiter, call)
             case Transact():
                 order_unit(self, waiter, call, self.room.lines)
+            case BeginUnit() | PutInUnit() | SettleInUnit() | CommitUnit() | RollbackUnit():
+                self.units.execute(waiter, call, self.room.lines)
             case QueueCall():
                 order_queue(self, self.saving, waiter, call)
             case StageRows() | Publish() | Unstage() | ReleaseWriter() | AwaitOrdered():
@@ -377,6 +385,7 @@ class Orders:
         """Order what time brings: leases and messages that end, messages that become persistent."""
         self.saving.look()
         self.publishing.look()
+        self.units.look()
         if self.freed_later:
             freed, self.freed_later = self.freed_later, []
             self.shared.volatile.forget(freed)

@@ -28,20 +28,22 @@ def order_unit(orders: Desk, waiter: Waiter, asked: Transact, lines: Collection[
     machine, call = orders.machine, asked.call
     found = machine.find_request(call.request_id, call.request_hash)
     repeated = find_number(machine.state, call.identity) if found is None else None
-    wanted = _wanted(orders, call, asked.min_copies)
     settled: Sequence[int] = ()
     if found is not None:
         # Everything ordered so far is waited for: the unit may be ordered and not committed yet.
         entered, last, epoch = found.entered, orders.shared.log.last_index, found.epoch
         log_index = found.log_index
+        wanted = _wanted(orders, call, entered, asked.min_copies)
     elif repeated is not None:  # what is in force now answers for it, whoever was master then
         entered, last, epoch = (), orders.shared.log.last_index, orders.shared.state.epoch
         log_index = 0
+        wanted = _wanted(orders, call, (), asked.min_copies)
     else:
         header = plan_unit(machine.state, orders.time_ms, call, lines)
+        entered = header.txn.enqueues
+        wanted = _wanted(orders, call, entered, asked.min_copies)
         if orders.copies < wanted:
             raise Refused(*not_enough(orders.copies, wanted))
-        entered = header.txn.enqueues
         all_volatile = _is_volatile(entered)
         if entered:
             orders.check_space(len(asked.body), all_volatile=all_volatile)
@@ -62,19 +64,21 @@ def order_unit(orders: Desk, waiter: Waiter, asked: Transact, lines: Collection[
         pairs = zip(entered, handles, strict=True)
         puts = [_done(op, log_index, epoch, copies, prefix) for op, prefix in pairs]
         duplicate, volatile = found is not None or repeated is not None, _is_volatile(entered)
-        differs = repeated is not None and repeated.differs
-        orders.reply(waiter, UnitDone(puts, epoch, copies, duplicate=duplicate, volatile=volatile, differs=differs))
+        differs, names = repeated is not None and repeated.differs, [op.queue for op in entered]
+        done = UnitDone(puts, epoch, copies, duplicate=duplicate, volatile=volatile, differs=differs, names=names)
+        orders.reply(waiter, done)
 
     orders.when_committed(last, answer, orders.moved(waiter))
     # Now only: what is handed out is a later record, and answers run in log order.
     orders.parts.consumers.pump(settled)
 
 
-def _wanted(orders: Desk, call: UnitCall, min_copies: int) -> int:
-    """Fewer are NOT_ENOUGH_COPIES to this caller (rulings.md 1)."""
+def _wanted(orders: Desk, call: UnitCall, entered: Sequence[EnqueueOp], min_copies: int) -> int:
+    """Fewer are NOT_ENOUGH_COPIES to this caller (rulings.md 1). Whoever commits an open unit again names no queue."""
     machine = orders.machine
-    numbers = [machine.queue_id(put.queue) for put in call.puts]
-    two = any(number is not None and machine.queue(number).config.require_two for number in numbers)
+    named = (machine.queue_id(put.queue) for put in call.puts)
+    numbers = [op.queue_id for op in entered] + [number for number in named if number is not None]
+    two = any(machine.has_queue(number) and machine.queue(number).config.require_two for number in numbers)
     return max(min_copies, 2 if two else 1)
 
 

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from replica.core.selection.selecting import Matcher
     from replica.core.state.outcomes import Answer, LeaseDone
-    from replica.machine import EnqueueCall, PublishCall, StageCall, UnitCall
+    from replica.machine import Columns, EnqueueCall, PublishCall, StageCall, UnitCall
+    from tandemq.v1.queue_service_pb2 import Settlement
 
 
 class Waiter(Protocol):
@@ -102,6 +103,59 @@ class Transact(NamedTuple):
     min_copies: int
 
 
+class BeginUnit(NamedTuple):
+    """Open a unit of work."""
+
+    client_id: bytes
+    timeout_ms: int
+
+
+class PutInUnit(NamedTuple):
+    """Messages for one queue, kept until the commit."""
+
+    unit_id: bytes
+    queue: str
+    request_id: bytes
+    request_hash: int
+    columns: Columns
+    request: bytes
+    """Serialized EnqueueRequest, as it arrived."""
+    member: str
+
+
+class SettleInUnit(NamedTuple):
+    """Settlements in one queue, done by the commit."""
+
+    unit_id: bytes
+    queue: str
+    request_id: bytes
+    request_hash: int
+    settlements: Sequence[Settlement]
+
+
+class CommitUnit(NamedTuple):
+    """Do all that a unit has, or say what came of it."""
+
+    unit_id: bytes
+    changes: int
+    """Of the unit, when `columns` and `body` were made of its puts; -1: it was not open."""
+    columns: Columns | None
+    body: bytes
+    """Serialized EnqueueBatch with the messages of all its puts, queue by queue."""
+    min_copies: int
+    member: str
+
+
+class RollbackUnit(NamedTuple):
+    """Give back what a unit got, and forget the rest."""
+
+    unit_id: bytes
+
+
+OpenUnitCall = BeginUnit | PutInUnit | SettleInUnit | CommitUnit | RollbackUnit
+"""About units of work that are open."""
+
+
 class ReadWeights(NamedTuple):
     """Look at routing weights; what is seen is answered when it is on every copy. Orders nothing."""
 
@@ -156,7 +210,7 @@ StagingCall = StageRows | Publish | Unstage | ReleaseWriter | AwaitOrdered
 """About staged rows and their writers."""
 
 
-AnyCall = SettleCall | SendReply | Transact | QueueCall | StagingCall | SideCall | ReadWeights
+AnyCall = SettleCall | SendReply | Transact | OpenUnitCall | QueueCall | StagingCall | SideCall | ReadWeights
 
 
 @dataclass(slots=True, eq=False)
@@ -191,6 +245,8 @@ class Consumer:
     attached: bool = field(default=False)
     wanted: Matcher | None = None
     """Only what it finds; None: everything."""
+    unit: bytes = b""
+    """The open unit of work that it gets them for."""
 
     def attach(self, number: int, *, immediate: bool) -> None:
         """It waits in its queue's turn, in the order of arrival."""

@@ -48,6 +48,27 @@ class UnitDone(NamedTuple):
     """No message of it is persistent."""
     differs: bool = False
     """Its number was of other messages."""
+    names: Sequence[str] = ()
+    """Of an open unit: the queues of `puts`."""
+
+
+class UnitBegun(NamedTuple):
+    """A unit of work is open."""
+
+    unit_id: bytes
+    timeout_ms: int
+
+
+class UnitKept(NamedTuple):
+    """A put or a settlement belongs to the unit from now on, or did before."""
+
+    duplicate: bool
+
+
+class UnitEnded(NamedTuple):
+    """A unit was rolled back, now or before."""
+
+    returned: int
 
 
 class ReactionDone(NamedTuple):
@@ -160,6 +181,9 @@ Answer = (
     EnqueueDone
     | UnitDone
     | ReactionDone
+    | UnitBegun
+    | UnitKept
+    | UnitEnded
     | LeaseDone
     | SettleDone
     | ReplyDone

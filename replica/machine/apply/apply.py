@@ -15,7 +15,7 @@ from replica.machine.apply.moves import apply_remove, count_delivery, take_moved
 from replica.machine.apply.queue import apply_queue
 from replica.machine.apply.save import apply_save
 from replica.machine.apply.stage import apply_staging, end_staged, note_unit, take_staged
-from replica.machine.apply.time import apply_expire, end_lease, place, return_messages
+from replica.machine.apply.time import apply_expire, end_lease, place, return_messages, return_undone
 from replica.machine.features.batches import note_acked, note_batch
 from replica.machine.features.readers import apply_reader
 from replica.machine.features.weights import apply_weights
@@ -113,7 +113,8 @@ def _beside_queues(state: State, log_index: int, header: record_pb2.RecordHeader
         case _:
             assert kind == "role", f"no record is of kind {kind}"
             state.history_id = state.history_id or header.role.history_id  # a history gets its id once
-            return _role(state, header.time_ms)
+            returned = _end_units(state, header.role)
+            return _role(state, header.time_ms)._replace(queue_ids=returned)
 
 
 def _note_idle(state: State, queue_ids: Sequence[int]) -> None:
@@ -292,7 +293,8 @@ def _lease(state: State, lease_id: int, time_ms: int, op: record_pb2.LeaseOp) ->
             queue.totals.acked += end - start
             queue.totals.delivered += end - start
         return Applied((op.queue_id,), freed)
-    lease = Lease(lease_id, op.queue_id, RangeSet(runs), op.client_id, op.expires_at_ms, op.duration_ms, time_ms)
+    held = RangeSet(runs)
+    lease = Lease(lease_id, op.queue_id, held, op.client_id, op.expires_at_ms, op.duration_ms, time_ms, op.unit)
     queue.totals.delivered += lease.ranges.size
     queue.leases[lease_id] = state.leases[lease_id] = lease
     state.lease_ends.push(lease.expires_at_ms, op.queue_id, lease_id)
@@ -317,7 +319,10 @@ def _settle(state: State, op: record_pb2.SettleOp) -> Applied:
             if effect.outcome == RELEASE:
                 assert lease, "released what no lease holds"
                 lease.ranges.remove(start, end)
-                return_messages(state, queue, start, end, effect.deliver_at_ms)
+                if effect.backout:
+                    return_undone(state, queue, ((start, end),), state.time_ms, rules=True)
+                else:
+                    return_messages(state, queue, start, end, effect.deliver_at_ms)
                 queue.totals.released += end - start
             else:
                 if effect.dead_letter and lease:
@@ -357,3 +362,18 @@ def _role(state: State, time_ms: int) -> Applied:
         state.touch((lease.queue_id,))
         state.lease_ends.push(lease.expires_at_ms, lease.queue_id, lease.lease_id)
     return Applied((), [])
+
+
+def _end_units(state: State, op: record_pb2.RoleOp) -> tuple[int, ...]:
+    """Open units of work are gone with the old master, and what they had locked was not at fault (U10). Says of which
+    queues that was.
+    """
+    returned: dict[int, None] = {}
+    for lease_id in op.unit_leases:
+        lease = state.leases[lease_id]
+        assert lease.unit, "the lease of no unit ended with its master"
+        for start, end in lease.ranges:
+            return_messages(state, state.queues[lease.queue_id], start, end)
+        returned[lease.queue_id] = None
+        end_lease(state, lease)
+    return tuple(returned)

@@ -10,7 +10,7 @@ from replica.machine.apply.stage import drop_stages
 from replica.machine.features.readers import forget_readers
 from replica.machine.plan.dead_letters import deliveries_max
 from replica.machine.plan.delays import RetryDelay
-from replica.machine.sets.ranges import RangeSet
+from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.state.changes import Applied
 from replica.machine.state.queue import Lease, QueueState
 from replica.machine.state.state import State
@@ -101,11 +101,18 @@ def apply_expire(state: State, time_ms: int, op: record_pb2.ExpireOp) -> Applied
 
 
 def _end_by_time(state: State, lease: Lease, time_ms: int, *, rules: bool) -> int:
-    """Nobody settled it: its messages return, wait or die. Says of which queue it was."""
+    """Nobody settled it. Says of which queue it was."""
     queue = state.queues[lease.queue_id]
-    retry, limit = (RetryDelay.of(queue.config), deliveries_max(queue)) if rules else (None, 0)
     queue.totals.redelivered += lease.ranges.size
-    for start, end in lease.ranges:
+    return_undone(state, queue, lease.ranges, time_ms, rules=rules)
+    end_lease(state, lease)
+    return queue.queue_id
+
+
+def return_undone(state: State, queue: QueueState, runs: Iterable[Run], time_ms: int, *, rules: bool) -> None:
+    """Out of a lease that ended without a settlement: they were delivered once more, and return, wait or die."""
+    retry, limit = (RetryDelay.of(queue.config), deliveries_max(queue)) if rules else (None, 0)
+    for start, end in runs:
         for index in range(start, end):
             queue.deliveries[index] = queue.deliveries.get(index, 0) + 1
         for low, high, deliveries in equal_counts(queue, start, end) if retry or limit else ((start, end, 0),):
@@ -113,8 +120,6 @@ def _end_by_time(state: State, lease: Lease, time_ms: int, *, rules: bool) -> in
                 state.kill(queue, low, high, None)
             else:
                 return_messages(state, queue, low, high, retry.next_ms(time_ms, deliveries) if retry else 0)
-    end_lease(state, lease)
-    return queue.queue_id
 
 
 def _mature(state: State, queue: QueueState, start: int, end: int) -> None:

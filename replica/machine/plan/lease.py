@@ -36,6 +36,8 @@ class LeaseCall:
     request_id: bytes = b""
     request_hash: int = 0
     wanted: Narrower | None = None  # None: everything
+    unit: bytes = b""  # not empty: locked by this open unit of work
+    until_ms: int = 0  # its deadline, in domain time: where the lease ends
 
 
 def plan_lease(state: State, now_ms: int, call: LeaseCall) -> record_pb2.RecordHeader | None:
@@ -47,6 +49,7 @@ def plan_lease(state: State, now_ms: int, call: LeaseCall) -> record_pb2.RecordH
         raise disabled(queue.name, queue.config, receiving=True)
     if call.immediate and queue.config.queue_type == admin_pb2.QUEUE_TYPE_TWO_WAY:
         raise Refused(common_pb2.REASON_REPLY_REQUIRED, immediate_problem(queue.name))
+    assert not (call.unit and call.immediate), "a unit locks what it gets until its commit"
     if call.duration_ms > state.limits.lease_ms_max:
         raise Refused(common_pb2.REASON_BAD_REQUEST, f"a lease may last {state.limits.lease_ms_max // 1000} s at most")
     assert call.request_id not in state.requests, "find_request comes first"
@@ -57,6 +60,8 @@ def plan_lease(state: State, now_ms: int, call: LeaseCall) -> record_pb2.RecordH
     if not runs:
         return None
     duration_ms = call.duration_ms or milliseconds(queue.config.lease_duration)
+    if call.unit:
+        duration_ms = max(0, call.until_ms - time_ms)
     op = record_pb2.LeaseOp(
         queue_id=queue.queue_id,
         ranges=[common_pb2.IndexRange(first=start, count=end - start) for start, end in runs],
@@ -64,6 +69,7 @@ def plan_lease(state: State, now_ms: int, call: LeaseCall) -> record_pb2.RecordH
         expires_at_ms=0 if call.immediate else time_ms + duration_ms,
         duration_ms=0 if call.immediate else duration_ms,
         immediate=call.immediate,
+        unit=call.unit,
     )
     return record_pb2.RecordHeader(
         time_ms=time_ms, request_id=call.request_id, request_hash=call.request_hash, lease=op

@@ -32,6 +32,7 @@ class SettleCall:
     settlements: Sequence[service_pb2.Settlement]
     request_id: bytes = b""
     request_hash: int = 0
+    unit: bytes = b""  # the open unit of work that settles
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def plan_settle(state: State, now_ms: int, call: SettleCall) -> SettlePlan:
     queue = state.named(call.queue)
     assert call.request_id not in state.requests, "find_request comes first"
     time_ms = state.at(now_ms)
-    desk = _Desk(state, queue, time_ms, alone=len(call.settlements) == 1)
+    desk = _Desk(state, queue, time_ms, call.unit, alone=len(call.settlements) == 1)
     results = [desk.settle(settlement) for settlement in call.settlements]
     if not desk.effects:
         return SettlePlan(None, results)
@@ -65,10 +66,11 @@ def plan_settle(state: State, now_ms: int, call: SettleCall) -> SettlePlan:
 class _Desk:
     """One call. Later settlements of it see what earlier ones will have done."""
 
-    def __init__(self, state: State, queue: QueueState, time_ms: int, *, alone: bool) -> None:
+    def __init__(self, state: State, queue: QueueState, time_ms: int, unit: bytes, *, alone: bool) -> None:
         self._limits = state.limits
         self._queue = queue
         self._time_ms = time_ms
+        self._unit = unit
         self._alone = alone  # nobody comes after it in this call
         self.effects: list[record_pb2.SettleEffect] = []
         self._gone = RangeSet()  # by this call
@@ -113,6 +115,9 @@ class _Desk:
             return f"delay must be from 0 to {DELAY_MS_MAX // 1000} s"
         if len(settlement.reason.encode()) > REASON_BYTES_MAX:
             return f"reason may have {REASON_BYTES_MAX} bytes"
+        lease = self._queue.leases.get(settlement.lease_id)
+        if lease is not None and lease.unit and lease.unit != self._unit:
+            return "the lease is that of an open unit of work: settle it as a part of that, by its unit_id"
         return ""
 
     def _sort(

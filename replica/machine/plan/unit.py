@@ -50,6 +50,7 @@ class UnitCall:
     request_id: bytes
     request_hash: int
     identity: UnitIdentity | None = None
+    unit_id: bytes = b""  # of one that was open; it may have nothing in it
 
     @property
     def messages(self) -> int:
@@ -63,13 +64,13 @@ def plan_unit(state: State, now_ms: int, call: UnitCall, full: Collection[int] =
     """
     assert call.request_id not in state.requests, "find_request comes first"
     _check_size(state, call)
-    op = record_pb2.TxnOp()
+    op = record_pb2.TxnOp(unit_id=call.unit_id)
     if (own := call.identity) is not None:
         check_follows(state, own)
         op.writer, op.query_id, op.number, op.digest = own.writer, own.query_id, own.number, own.digest
     leaving: dict[int, Departing] = {}
     for queue, settling in zip(_each_once(state, [each.queue for each in call.settles]), call.settles, strict=True):
-        settle = _settle(state, now_ms, queue, settling)
+        settle = settle_of(state, now_ms, queue, settling, call.unit_id)
         leaving[queue.queue_id] = leaving_of(queue, _that_leave(settle))
         op.settles.append(settle)
     first_ordinal = 0
@@ -86,7 +87,7 @@ def plan_unit(state: State, now_ms: int, call: UnitCall, full: Collection[int] =
 
 def _check_size(state: State, call: UnitCall) -> None:
     """U3."""
-    if not call.settles and not call.puts:
+    if not call.settles and not call.puts and not call.unit_id:
         text = "a unit of work without settlements and messages; name at least one of them"
         raise Refused(common_pb2.REASON_BAD_REQUEST, text)
     limits = state.limits
@@ -112,7 +113,10 @@ def _each_once(state: State, names: Iterable[str]) -> list[QueueState]:
     return queues
 
 
-def _settle(state: State, now_ms: int, queue: QueueState, settling: QueueSettling) -> record_pb2.SettleOp:
+def settle_of(
+    state: State, now_ms: int, queue: QueueState, settling: QueueSettling, unit_id: bytes = b""
+) -> record_pb2.SettleOp:
+    """What a unit does in one queue; the leases of `unit_id` are its own. Raises Refused where any of it cannot be."""
     if not settling.settlements:
         raise Refused(common_pb2.REASON_BAD_REQUEST, f"queue {queue.name}: no settlements", {"queue": queue.name})
     for place, settlement in enumerate(settling.settlements):
@@ -120,7 +124,7 @@ def _settle(state: State, now_ms: int, queue: QueueState, settling: QueueSettlin
             text = f"settlement {place} of queue {queue.name} is an EXTEND; a unit takes ACK, RELEASE and REJECT"
             raise Refused(common_pb2.REASON_BAD_REQUEST, text, _entry(queue, place))
     _check_once(queue, settling)
-    plan = plan_settle(state, now_ms, SettleCall(queue.name, settling.settlements))
+    plan = plan_settle(state, now_ms, SettleCall(queue.name, settling.settlements, unit=unit_id))
     for place, result in enumerate(plan.results):
         if result.HasField("error"):
             text = f"settlement {place} of queue {queue.name}: {result.error.message}; nothing of the unit was done"

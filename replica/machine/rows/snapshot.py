@@ -70,6 +70,7 @@ class _LeaseRow(msgspec.Struct, array_like=True):
     expires_at_ms: int
     duration_ms: int
     since_ms: int = 0
+    unit: bytes = b""
 
 
 class _ExtraRow(msgspec.Struct, array_like=True):
@@ -201,6 +202,7 @@ def _queue_row(queue: QueueState) -> _QueueRow:
                 lease.expires_at_ms,
                 lease.duration_ms,
                 lease.since_ms,
+                lease.unit,
             )
             for _, lease in sorted(queue.leases.items())
         ],
@@ -327,6 +329,7 @@ def _queue(row: _QueueRow) -> QueueState:
             lease.expires_at_ms,
             lease.duration_ms,
             lease.since_ms,
+            lease.unit,
         )
         for lease in row.leases
     }

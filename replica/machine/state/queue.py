@@ -35,6 +35,7 @@ class Lease:
     expires_at_ms: int
     duration_ms: int  # to restart it in full at a takeover
     since_ms: int = 0  # when its messages were delivered
+    unit: bytes = b""  # the open unit of work that has locked them
 
 
 @dataclass(slots=True)

@@ -177,16 +177,20 @@ def _kept(made: record_pb2.EnqueueOp) -> record_pb2.EnqueueOp:
 
 
 def _kept_of_txn(made: record_pb2.TxnOp) -> record_pb2.TxnOp:
-    kept = record_pb2.TxnOp(enqueues=map(_kept_of_unit, made.enqueues))
+    named = bool(made.unit_id)
+    kept = record_pb2.TxnOp(enqueues=[_kept_of_unit(each, named=named) for each in made.enqueues])
     for remove in made.removes:
         if remove.HasField("reaction"):
             kept.removes.add(queue_id=remove.queue_id, reaction=remove.reaction)
     return kept
 
 
-def _kept_of_unit(made: record_pb2.EnqueueOp) -> record_pb2.EnqueueOp:
+def _kept_of_unit(made: record_pb2.EnqueueOp, *, named: bool) -> record_pb2.EnqueueOp:
+    """`named`: whoever repeats the commit of an open unit does not say again what is in it."""
     kept = _kept(made)
     kept.first_ordinal = made.first_ordinal
+    if named:
+        kept.queue = made.queue
     if made.volatiles and all(made.volatiles):  # the answer says where messages are: in memory alone
         kept.volatiles.append(1)
     return kept

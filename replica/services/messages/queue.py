@@ -32,6 +32,7 @@ from replica.services.messages import consume
 from replica.services.messages.completion import CompletionHandlers
 from replica.services.messages.enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_size
 from replica.services.messages.one_way import OneWay
+from replica.services.messages.open_units import OpenUnitHandlers
 from replica.services.messages.produce import ProduceStream
 from tandemq.v1.common_pb2 import Level, Reason
 from tandemq.v1.queue_service_pb2 import (
@@ -68,6 +69,7 @@ class QueueHandlers:
         self.members = members
         self.completions = CompletionHandlers(members)
         self.one_way = OneWay(members)
+        self.units = OpenUnitHandlers(members)
         self._waiting: dict[bytes, Consumer] = {}
         """Dequeue calls that wait at this master, by request id: at most one of an id is handed messages."""
 
@@ -109,6 +111,8 @@ class QueueHandlers:
             columns, batch = await columns_and_body(parsed.queue, parsed.messages, node.limits)
         except Refused as refused:
             await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
+        if parsed.unit_id:
+            return await self.units.enqueue(request, parsed, columns, fingerprint(batch), context)
         left_ms = int(1000 * (forward.time_left_s(context, WAIT_MS_MAX) - forward.ANSWER_S))
         room_ms = min(wait_ms(parsed.wait), left_ms)
         full_until_ms = node.clock.now_ms() + room_ms if room_ms > 0 else 0
@@ -201,14 +205,15 @@ class QueueHandlers:
         await check_origin(self.members, parsed.queue, context)
         asked = await filters.check(parsed.filter, context)
         if not parsed.client_id:
-            parsed.client_id = parsed.request_id
+            parsed.client_id = parsed.unit_id or parsed.request_id
+        home = await self.units.domain_of(parsed.unit_id, context) if parsed.unit_id else None
         until_s = asyncio.get_running_loop().time() + wait_s(parsed.wait)
         return await forward.unary(
             self.members,
             "QueueService/Dequeue",
             request,
             context,
-            lambda: self.members.of_queue(parsed.queue),
+            lambda: home or self.members.of_queue(parsed.queue),
             lambda domain: self._dequeue(domain, parsed, asked, until_s, context),
         )
 
@@ -217,6 +222,8 @@ class QueueHandlers:
     ) -> Answered:
         if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
             return stale
+        if request.unit_id and (problem := self.units.problem_of_domain(domain, request.queue)) is not None:
+            return problem
         node = self.members.node
         waiter = FutureWaiter()
         consumer = Consumer(
@@ -229,9 +236,10 @@ class QueueHandlers:
             credit_bytes=min(request.max_bytes or DEQUEUE_BYTES, DEQUEUE_BYTES),
             one_shot=True,
             request_id=request.request_id,
-            request_hash=fingerprint(request.queue.encode()),
+            request_hash=fingerprint(*filter(None, (request.queue.encode(), request.unit_id))),
             wanted=filters.matcher_of(self.members, domain, request.queue, asked),
             member=forward.member_of(self.members, context),
+            unit=request.unit_id,
         )
         self._take_the_place(domain, consumer)
         domain.attach(consumer, node.clock.now_ms())
@@ -249,6 +257,8 @@ class QueueHandlers:
                 if not domain.mastership.commit.can_read or self.members.is_late():
                     # That there is nothing is an answer too: whoever may have been replaced does not give it.
                     return Moved("the mastership moved, or may have; repeat the call")
+                if request.unit_id and (ended := domain.orders.units.problem_of(request.unit_id)) is not None:
+                    return Failed(ended.reason, ended.message, ended.metadata, None)
                 return DequeueResponse(header=header_of(self.members, domain)).SerializeToString()
             # Leased, and waiting for its commit: the messages are this caller's.
             return await self._dequeued(domain, request, await waiter.future)
@@ -289,6 +299,8 @@ class QueueHandlers:
         """See QueueService.Settle."""
         parsed = await parse(SettleRequest, request, context)
         await check_request_id(parsed.request_id, context)
+        if parsed.unit_id:
+            return await self.units.settle(request, parsed, context)
         return await forward.unary(
             self.members,
             "QueueService/Settle",

@@ -19,6 +19,7 @@ from replica.services.answers import Answered, FutureWaiter, header_of, level_of
 from replica.services.checks import problem_of_ttl, stale_epoch
 from replica.services.locality import check_origin
 from replica.services.messages.enqueue import ROW_BYTES_MORE, columns_and_body
+from replica.services.messages.open_units import OpenUnitHandlers, knows
 from replica.services.weighing import problem_of_unit, too_many
 from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -40,7 +41,9 @@ class TransactionHandlers:
 
     def handler(self) -> grpc.GenericRpcHandler:
         """For the server; requests and replies are bytes."""
-        return generic_handler(SERVICE, {"Transact": grpc.unary_unary_rpc_method_handler(self.transact)})
+        methods = OpenUnitHandlers(self.members).methods()
+        methods["Transact"] = grpc.unary_unary_rpc_method_handler(self.transact)
+        return generic_handler(SERVICE, methods)
 
     async def transact(self, request: bytes, context: Context) -> bytes:
         """See TransactionService.Transact."""
@@ -169,7 +172,7 @@ def _problem_of_names(members: Members, names: list[str]) -> Failed | None:
     first = members.of_queue(known)
     for name in names:
         other = members.of_queue(name)
-        if other is not first and _knows(other, name):
+        if other is not first and knows(other, name):
             text = (
                 f"queue {known} is in domain {first.shared.name}, queue {name} in {other.shared.name}; "
                 "a unit of work has one domain"
@@ -180,9 +183,4 @@ def _problem_of_names(members: Members, names: list[str]) -> Failed | None:
 
 def _first_known(members: Members, names: list[str]) -> str:
     """One that is nowhere says nothing of the domain; it is refused there, unless the call is a repetition."""
-    return next((name for name in names if _knows(members.of_queue(name), name)), names[0])
-
-
-def _knows(domain: Domain, name: str) -> bool:
-    machine = domain.shared.machine
-    return machine is not None and machine.queue_id(name) is not None
+    return next((name for name in names if knows(members.of_queue(name), name)), names[0])

@@ -162,9 +162,10 @@ class EnqueueOp(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., duplicates: _Optional[_Iterable[_Union[_queue_service_pb2.EntryDuplicate, _Mapping]]] = ..., moved_from: _Optional[_Union[QueueRanges, _Mapping]] = ..., moved_final: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., dropped: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., addressed: _Optional[_Iterable[int]] = ..., answers: _Optional[_Union[QueueRanges, _Mapping]] = ..., first_ordinal: _Optional[int] = ..., queue: _Optional[str] = ..., updated: bool = ..., staged: _Optional[int] = ...) -> None: ...
 
 class TxnOp(_message.Message):
-    __slots__ = ("settles", "enqueues", "removes", "writer", "number", "digest", "query_id")
+    __slots__ = ("settles", "enqueues", "unit_id", "removes", "writer", "number", "digest", "query_id")
     SETTLES_FIELD_NUMBER: _ClassVar[int]
     ENQUEUES_FIELD_NUMBER: _ClassVar[int]
+    UNIT_ID_FIELD_NUMBER: _ClassVar[int]
     REMOVES_FIELD_NUMBER: _ClassVar[int]
     WRITER_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
@@ -172,12 +173,13 @@ class TxnOp(_message.Message):
     QUERY_ID_FIELD_NUMBER: _ClassVar[int]
     settles: _containers.RepeatedCompositeFieldContainer[SettleOp]
     enqueues: _containers.RepeatedCompositeFieldContainer[EnqueueOp]
+    unit_id: bytes
     removes: _containers.RepeatedCompositeFieldContainer[RemoveOp]
     writer: str
     number: int
     digest: int
     query_id: str
-    def __init__(self, settles: _Optional[_Iterable[_Union[SettleOp, _Mapping]]] = ..., enqueues: _Optional[_Iterable[_Union[EnqueueOp, _Mapping]]] = ..., removes: _Optional[_Iterable[_Union[RemoveOp, _Mapping]]] = ..., writer: _Optional[str] = ..., number: _Optional[int] = ..., digest: _Optional[int] = ..., query_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, settles: _Optional[_Iterable[_Union[SettleOp, _Mapping]]] = ..., enqueues: _Optional[_Iterable[_Union[EnqueueOp, _Mapping]]] = ..., unit_id: _Optional[bytes] = ..., removes: _Optional[_Iterable[_Union[RemoveOp, _Mapping]]] = ..., writer: _Optional[str] = ..., number: _Optional[int] = ..., digest: _Optional[int] = ..., query_id: _Optional[str] = ...) -> None: ...
 
 class StageOp(_message.Message):
     __slots__ = ("stage_id", "part", "queue_id", "count", "payload_bytes", "expires_at_ms")
@@ -222,7 +224,7 @@ class ReleaseOp(_message.Message):
     def __init__(self, writer: _Optional[str] = ...) -> None: ...
 
 class LeaseOp(_message.Message):
-    __slots__ = ("queue_id", "ranges", "client_id", "expires_at_ms", "duration_ms", "immediate", "batch_consumer", "batch_number")
+    __slots__ = ("queue_id", "ranges", "client_id", "expires_at_ms", "duration_ms", "immediate", "batch_consumer", "batch_number", "unit")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -231,6 +233,7 @@ class LeaseOp(_message.Message):
     IMMEDIATE_FIELD_NUMBER: _ClassVar[int]
     BATCH_CONSUMER_FIELD_NUMBER: _ClassVar[int]
     BATCH_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
     client_id: bytes
@@ -239,7 +242,8 @@ class LeaseOp(_message.Message):
     immediate: bool
     batch_consumer: str
     batch_number: int
-    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., client_id: _Optional[bytes] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., immediate: bool = ..., batch_consumer: _Optional[str] = ..., batch_number: _Optional[int] = ...) -> None: ...
+    unit: bytes
+    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., client_id: _Optional[bytes] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., immediate: bool = ..., batch_consumer: _Optional[str] = ..., batch_number: _Optional[int] = ..., unit: _Optional[bytes] = ...) -> None: ...
 
 class SettleOp(_message.Message):
     __slots__ = ("queue_id", "effects", "results", "batch_consumer", "batch_number")
@@ -256,7 +260,7 @@ class SettleOp(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., effects: _Optional[_Iterable[_Union[SettleEffect, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[_queue_service_pb2.SettleResult, _Mapping]]] = ..., batch_consumer: _Optional[str] = ..., batch_number: _Optional[int] = ...) -> None: ...
 
 class SettleEffect(_message.Message):
-    __slots__ = ("lease_id", "ranges", "outcome", "expires_at_ms", "duration_ms", "deliver_at_ms", "dead_letter", "reason")
+    __slots__ = ("lease_id", "ranges", "outcome", "expires_at_ms", "duration_ms", "deliver_at_ms", "dead_letter", "reason", "backout")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
@@ -265,6 +269,7 @@ class SettleEffect(_message.Message):
     DELIVER_AT_MS_FIELD_NUMBER: _ClassVar[int]
     DEAD_LETTER_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
+    BACKOUT_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
     outcome: _queue_service_pb2.Outcome
@@ -273,7 +278,8 @@ class SettleEffect(_message.Message):
     deliver_at_ms: int
     dead_letter: bool
     reason: str
-    def __init__(self, lease_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., outcome: _Optional[_Union[_queue_service_pb2.Outcome, str]] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ..., dead_letter: bool = ..., reason: _Optional[str] = ...) -> None: ...
+    backout: bool
+    def __init__(self, lease_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., outcome: _Optional[_Union[_queue_service_pb2.Outcome, str]] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ..., dead_letter: bool = ..., reason: _Optional[str] = ..., backout: bool = ...) -> None: ...
 
 class ExpireOp(_message.Message):
     __slots__ = ("messages", "lease_ids", "volatile_lost", "matured", "reply_timeouts", "idle_queue_ids", "forgotten", "enabled_queue_ids", "lease_rules", "readers", "stage_ids")
@@ -422,20 +428,22 @@ class SaveOp(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., bodies: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., next_index: _Optional[int] = ...) -> None: ...
 
 class RoleOp(_message.Message):
-    __slots__ = ("owner", "in_sync_set", "reason", "forced", "unrecorded", "history_id")
+    __slots__ = ("owner", "in_sync_set", "reason", "forced", "unrecorded", "history_id", "unit_leases")
     OWNER_FIELD_NUMBER: _ClassVar[int]
     IN_SYNC_SET_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     FORCED_FIELD_NUMBER: _ClassVar[int]
     UNRECORDED_FIELD_NUMBER: _ClassVar[int]
     HISTORY_ID_FIELD_NUMBER: _ClassVar[int]
+    UNIT_LEASES_FIELD_NUMBER: _ClassVar[int]
     owner: str
     in_sync_set: _containers.RepeatedScalarFieldContainer[str]
     reason: str
     forced: bool
     unrecorded: bool
     history_id: bytes
-    def __init__(self, owner: _Optional[str] = ..., in_sync_set: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., forced: bool = ..., unrecorded: bool = ..., history_id: _Optional[bytes] = ...) -> None: ...
+    unit_leases: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, owner: _Optional[str] = ..., in_sync_set: _Optional[_Iterable[str]] = ..., reason: _Optional[str] = ..., forced: bool = ..., unrecorded: bool = ..., history_id: _Optional[bytes] = ..., unit_leases: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ReaderOp(_message.Message):
     __slots__ = ("action", "name", "log_index", "epoch", "row", "ttl_ms", "because")

@@ -278,12 +278,13 @@ def stage(driver: Driver) -> None:
 
 
 def unit(driver: Driver) -> None:
-    """Messages of two queues in one record."""
+    """Messages of two queues in one record, of which an open unit has locked one."""
     for name in ("left", "right"):
         driver.create(name)
     columns = columns_of(batch_of([1, 2, 3], priorities=[1, 2, 3]))
     puts = [QueuePut("left", columns.part(0, 1)), QueuePut("right", columns.part(1, 2))]
     order(driver, plan_unit, UnitCall((), puts, "a", b"u" * 16, 1, UnitIdentity("writer of units", "query", 3, 0, 5)))
+    driver.lease(1, name="right", unit=b"o" * 16, until_ms=driver.now_ms + 5_000)
 
 
 def reaction(driver: Driver) -> None:

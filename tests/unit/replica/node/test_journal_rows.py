@@ -241,6 +241,10 @@ EXPIRED = {"queue_id": 3, "ranges": RANGE}
         ({"alias": {"alias": "x", "queue_id": 3}}, [("CONFIGURED", 3, 0, 0, 0)]),
         ({"defaults": {}}, [("CONFIGURED", 0, 0, 0, 0)]),
         ({"role": {"owner": "a"}}, [("EPOCH_BEGAN", 0, 0, 0, 0)]),
+        (
+            {"role": {"owner": "a", "unit_leases": [7, 9]}},
+            [("EPOCH_BEGAN", 0, 0, 0, 0), ("LEASE_ENDED", 0, 0, 0, 7), ("LEASE_ENDED", 0, 0, 0, 9)],
+        ),
         ({"stage": {"queue_id": 3, "count": 7}}, [("STAGED", 3, 0, 7, 0)]),
         ({"publish": {"stage_ids": [b"s"]}}, [("PUBLISHED", 0, 0, 0, 0)]),
         ({"publish": {"stage_ids": [b"s", b"t"], "duplicate": True}}, [("UNSTAGED", 0, 0, 0, 0)] * 2),

@@ -1,0 +1,389 @@
+"""The units of work that are open at the serving master: what they got, and what they are to settle and put. Server
+state, never replicated; the machine decides what a unit may do.
+
+What a unit got is under leases that are records. Its puts and settlements are here alone: nobody sees them, and they
+are gone with the mastership, as every ROLE record ends those leases (U10). So whoever does not know a unit, and has no
+record of its commit, says that nothing of it happened, and it never will: its id is given once (U11).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from replica.core.ordering.units import order_unit
+from replica.core.state.calls import (
+    BeginUnit,
+    CommitUnit,
+    PutInUnit,
+    RollbackUnit,
+    SettleInUnit,
+    Transact,
+)
+from replica.core.state.outcomes import Moved, UnitBegun, UnitEnded, UnitKept
+from replica.machine import QueuePut, QueueSettling, Refused, UnitCall
+from replica.machine.plan.open_unit import check_put, check_settles, plan_end
+from replica.machine.plan.time import GRACE_MS
+from replica.machine.plan.unit import QUEUES_MAX
+from replica.machine.sets.ranges import RangeSet
+from replica.machine.sets.schedule import Due, Schedule
+from tandemq.v1.common_pb2 import IndexRange, Reason
+from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, Settlement
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from replica.core.ordering.desk import Desk
+    from replica.core.state.calls import OpenUnitCall, Waiter
+    from replica.core.state.shared import Shared
+    from tandemq.peer.v1.record_pb2 import LeaseOp
+
+UNITS_MAX = 10_000
+"""Open in one domain (U3); the next one is refused QUOTA_EXCEEDED."""
+BYTES_MAX = 256 << 20
+"""Of the puts of all open units of one domain; beyond it as above."""
+TIMEOUT_MS, TIMEOUT_MS_MAX = 30_000, 3_600_000
+"""How long a unit is open, where its client does not say, and at most (U5)."""
+GETS_MAX = 100_000
+"""Of all open units of one domain: the next ROLE record names each. Beyond it as above."""
+CALL_BYTES = 512
+"""What a kept call takes beside its bytes."""
+MESSAGE_BYTES = 32
+"""What a message may need more in the body of the record than in its request."""
+ID_BYTES = 16
+_EPOCHS = 0xFFFFFFFF
+
+
+@dataclass(slots=True, eq=False)
+class Got:
+    """What one get gave."""
+
+    queue_id: int
+    ranges: RangeSet
+
+
+@dataclass(slots=True, eq=False)
+class Put:
+    """What one call puts into its queue."""
+
+    count: int
+    request: bytes
+    """Serialized EnqueueRequest."""
+
+
+@dataclass(slots=True, eq=False)
+class OpenUnit:
+    """One unit."""
+
+    unit_id: bytes
+    number: int
+    client_id: bytes
+    begun_ms: int
+    ends_ms: int
+    """Domain time."""
+    got: dict[int, Got] = field(default_factory=dict)
+    """By lease id."""
+    settles: dict[int, list[Settlement]] = field(default_factory=dict)
+    """By queue id: of what it got, and of what leases outside of it hold."""
+    puts: dict[int, list[Put]] = field(default_factory=dict)
+    """By queue id, in the order of the first put into each."""
+    asked: dict[bytes, int] = field(default_factory=dict)
+    """Request ids of its puts and settlements, and what each asked for: a repetition does nothing."""
+    changes: int = 0
+    messages: int = 0
+    bytes: int = 0
+    ranges: int = 0
+    """Of its settlements, and one for each message that it got: it may be acknowledged in as many."""
+
+    @property
+    def queue_ids(self) -> set[int]:
+        """Of all that it has."""
+        return {got.queue_id for got in self.got.values()} | self.settles.keys() | self.puts.keys()
+
+
+class OpenUnits:
+    """Those of one domain."""
+
+    def __init__(self, shared: Shared, orders: Desk) -> None:
+        self.shared = shared
+        self.orders = orders
+        self._units: dict[bytes, OpenUnit] = {}
+        self._by_number: dict[int, OpenUnit] = {}
+        self._ends = Schedule(self._is_live)
+        self._begun = 0
+        """Ever, by this process: with the epoch it makes an id that no other unit has."""
+        self.bytes = 0
+        self.gets = 0
+
+    def __len__(self) -> int:
+        return len(self._units)
+
+    def _is_live(self, due: Due) -> bool:
+        return due.ident in self._by_number
+
+    # -- calls -----------------------------------------------------------------------------------------------------
+
+    def execute(self, waiter: Waiter, call: OpenUnitCall, lines: Collection[int]) -> None:
+        """Raises Refused with nothing done, but for a commit whose leases are lost: its unit is rolled back."""
+        match call:
+            case BeginUnit():
+                self.orders.reply(waiter, self._begin(call))
+            case PutInUnit():
+                self.orders.reply(waiter, UnitKept(duplicate=not self._put(call)))
+            case SettleInUnit():
+                self.orders.reply(waiter, UnitKept(duplicate=not self._settle(call)))
+            case CommitUnit():
+                self._commit(waiter, call, lines)
+            case RollbackUnit():
+                self._roll_back(waiter, call.unit_id)
+
+    def _begin(self, call: BeginUnit) -> UnitBegun:
+        if len(self._units) >= UNITS_MAX:
+            text = f"{UNITS_MAX} units of work are open already; repeat it later"
+            raise Refused(Reason.REASON_QUOTA_EXCEEDED, text, {"limit": str(UNITS_MAX)}, 1000)
+        timeout_ms = call.timeout_ms or TIMEOUT_MS
+        if timeout_ms > TIMEOUT_MS_MAX:
+            text = f"a unit of work may be open for {TIMEOUT_MS_MAX // 1000} s at most"
+            raise Refused(Reason.REASON_BAD_REQUEST, text)
+        self._begun += 1
+        name = (self.shared.state.epoch & _EPOCHS).to_bytes(4, "big") + (self._begun & _EPOCHS).to_bytes(4, "big")
+        begun_ms = self.orders.time_ms
+        unit = OpenUnit(prefix_of(self.shared) + name, self._begun, call.client_id, begun_ms, begun_ms + timeout_ms)
+        self._units[unit.unit_id] = self._by_number[unit.number] = unit
+        self._ends.push(unit.ends_ms, 0, unit.number)
+        return UnitBegun(unit.unit_id, timeout_ms)
+
+    def _put(self, call: PutInUnit) -> bool:
+        """False: it is there already."""
+        unit = self._open(call.unit_id)
+        if _is_repeated(unit, call.request_id, call.request_hash):
+            return False
+        queue = self.orders.machine.state.named(call.queue)
+        check_put(queue, call.columns, call.member)
+        count, size = call.columns.count, len(call.request)
+        self._check_room(unit, queue.queue_id, messages=count, size=size + count * MESSAGE_BYTES)
+        self._check_bytes(size)
+        unit.puts.setdefault(queue.queue_id, []).append(Put(count, call.request))
+        unit.messages += count
+        unit.bytes += size + count * MESSAGE_BYTES
+        self._keep(unit, call.request_id, call.request_hash, size)
+        return True
+
+    def _settle(self, call: SettleInUnit) -> bool:
+        """False: it is there already."""
+        unit = self._open(call.unit_id)
+        if _is_repeated(unit, call.request_id, call.request_hash):
+            return False
+        machine = self.orders.machine
+        queue = machine.state.named(call.queue)
+        ranges = sum(len(each.ranges) for each in call.settlements)
+        self._check_room(unit, queue.queue_id, ranges=ranges)
+        size = sum(each.ByteSize() for each in call.settlements)
+        self._check_bytes(size)
+        settlements = [*unit.settles.get(queue.queue_id, ()), *call.settlements]
+        check_settles(machine.state, self.orders.time_ms, queue, settlements, unit.unit_id)
+        unit.settles[queue.queue_id] = settlements
+        unit.ranges += ranges
+        self._keep(unit, call.request_id, call.request_hash, size)
+        return True
+
+    def _keep(self, unit: OpenUnit, request_id: bytes, request_hash: int, size: int) -> None:
+        unit.asked[request_id] = request_hash
+        unit.changes += 1
+        self.bytes += size + CALL_BYTES
+
+    def _check_room(self, unit: OpenUnit, queue_id: int, *, messages: int = 0, size: int = 0, ranges: int = 0) -> None:
+        """U3: before anything is kept."""
+        limits = self.shared.limits
+        for what, count, most in (
+            ("messages", unit.messages + messages, limits.batch_messages_max),
+            ("bytes", unit.bytes + size, limits.batch_bytes_max),
+            ("ranges", unit.ranges + ranges, limits.settlement_ranges_max),
+            ("calls", len(unit.asked) + 1, limits.batch_messages_max),
+            ("queues", len(unit.queue_ids | {queue_id}), QUEUES_MAX),
+        ):
+            if count > most:
+                text = f"a unit of work of {count} {what}; it may have {most}: make it smaller, or stage its messages"
+                raise Refused(Reason.REASON_TXN_TOO_LARGE, text, {"limit": str(most)})
+
+    def _check_bytes(self, size: int) -> None:
+        if self.bytes + size > BYTES_MAX:
+            text = f"open units of work hold {self.bytes} bytes; the limit is {BYTES_MAX}, repeat it later"
+            raise Refused(Reason.REASON_QUOTA_EXCEEDED, text, {"limit": str(BYTES_MAX)}, 1000)
+
+    # -- gets ------------------------------------------------------------------------------------------------------
+
+    def aborted(self, unit_id: bytes) -> Refused:
+        """Why nothing may be asked of a unit that is not open. Whoever is of an earlier epoch than the unit cannot know
+        what became of it.
+        """
+        if int.from_bytes(unit_id[8:12], "big") > self.shared.state.epoch & _EPOCHS:
+            text = "the unit of work was begun in an epoch that this member does not know; repeat the call"
+            return Refused(Reason.REASON_STALE_EPOCH, text, {"epoch": str(self.shared.state.epoch)}, 100)
+        text = (
+            f"unit of work {unit_id.hex()} is not open: it has ended, or its master has; nothing of it happened, "
+            "and never will: begin another one"
+        )
+        return Refused(Reason.REASON_TXN_ABORTED, text)
+
+    def room_for_gets(self, unit_id: bytes, queue_id: int) -> int:
+        """Messages that the unit may still get of that queue; Refused when it is not open, or there are none."""
+        unit = self.find(unit_id)
+        if unit is None:
+            raise self.aborted(unit_id)
+        self._check_room(unit, queue_id, ranges=1)
+        if self.gets >= GETS_MAX:
+            text = f"open units of work have {self.gets} gets; the limit is {GETS_MAX}, repeat it later"
+            raise Refused(Reason.REASON_QUOTA_EXCEEDED, text, {"limit": str(GETS_MAX)}, 1000)
+        return self.shared.limits.settlement_ranges_max - unit.ranges
+
+    def problem_of(self, unit_id: bytes) -> Refused | None:
+        """Why nothing may be asked of the unit any more."""
+        return None if self.find(unit_id) is not None else self.aborted(unit_id)
+
+    def ends_ms(self, unit_id: bytes) -> int:
+        """Deadline of one that is open, in domain time."""
+        return self._units[unit_id].ends_ms
+
+    def on_got(self, lease_id: int, op: LeaseOp) -> None:
+        """A record has locked messages for a unit."""
+        unit = self._units[op.unit]
+        ranges = RangeSet((part.first, part.first + part.count) for part in op.ranges)
+        unit.got[lease_id] = Got(op.queue_id, ranges)
+        unit.ranges += ranges.size
+        unit.changes += 1
+        self.gets += 1
+
+    # -- ends ------------------------------------------------------------------------------------------------------
+
+    def find(self, unit_id: bytes) -> OpenUnit | None:
+        """None: it is not open, or its deadline has passed. It changes nothing."""
+        unit = self._units.get(unit_id)
+        return unit if unit is not None and self.orders.time_ms < unit.ends_ms + GRACE_MS else None
+
+    def _open(self, unit_id: bytes) -> OpenUnit:
+        """Refused (TXN_ABORTED) when it is not. One whose deadline has passed is ended, whatever the clock says next:
+        what is refused so is never done.
+        """
+        unit = self.find(unit_id)
+        if unit is not None:
+            return unit
+        if unit_id in self._units:
+            self._end(self._units[unit_id])
+        raise self.aborted(unit_id)
+
+    def _commit(self, waiter: Waiter, call: CommitUnit, lines: Collection[int]) -> None:
+        if self.orders.machine.find_request(call.unit_id, hash_of(call.unit_id)) is not None:
+            asked = UnitCall((), (), call.member, call.unit_id, hash_of(call.unit_id), unit_id=call.unit_id)
+            order_unit(self.orders, waiter, Transact(asked, b"", call.min_copies), lines)
+            return
+        unit = self._open(call.unit_id)
+        if unit.changes != call.changes:
+            self.orders.reply(waiter, Moved("the unit was changed while its commit was under way; repeat it"))
+            return
+        try:
+            asked = self._call_of(unit, call)
+            order_unit(self.orders, waiter, Transact(asked, call.body, call.min_copies), lines)
+        except Refused as refused:
+            if refused.reason == Reason.REASON_LEASE_LOST:
+                self._end(unit)
+            raise
+        self._forget(unit)
+
+    def _call_of(self, unit: OpenUnit, call: CommitUnit) -> UnitCall:
+        settles = {queue_id: list(settlements) for queue_id, settlements in unit.settles.items()}
+        for lease_id, got in unit.got.items():
+            self._check_held(lease_id, got)
+            left = RangeSet(got.ranges)
+            for settlement in unit.settles.get(got.queue_id, ()):
+                for part in settlement.ranges if settlement.lease_id == lease_id else ():
+                    left.discard(part.first, part.first + part.count)
+            if left:
+                ranges = [IndexRange(first=start, count=end - start) for start, end in left]
+                ack = Settlement(lease_id=lease_id, ranges=ranges, outcome=OUTCOME_ACK)
+                settles.setdefault(got.queue_id, []).append(ack)
+        puts, start = [], 0
+        for queue_id, each in unit.puts.items():
+            assert call.columns is not None, "they were made of these puts"
+            count = sum(put.count for put in each)
+            puts.append(QueuePut(self._name(queue_id), call.columns.part(start, count)))
+            start += count
+        settling = [QueueSettling(self._name(queue_id, held=True), each) for queue_id, each in settles.items()]
+        return UnitCall(settling, puts, call.member, unit.unit_id, hash_of(unit.unit_id), unit_id=unit.unit_id)
+
+    def _check_held(self, lease_id: int, got: Got) -> None:
+        """Time, an administrator, or the deletion of the queue may have taken some."""
+        lease = self.orders.machine.state.leases.get(lease_id)
+        for start, end in got.ranges:
+            for low, _ in lease.ranges.gaps(start, end) if lease is not None else ((start, end),):
+                text = f"message {low}, which the unit got, is not there any more; the unit is rolled back"
+                raise Refused(Reason.REASON_LEASE_LOST, text, {"index": str(low)})
+
+    def _name(self, queue_id: int, *, held: bool = False) -> str:
+        machine = self.orders.machine
+        if not machine.has_queue(queue_id):
+            reason = Reason.REASON_LEASE_LOST if held else Reason.REASON_QUEUE_NOT_FOUND
+            raise Refused(reason, "a queue of the unit was deleted; nothing of the unit was done")
+        return machine.queue(queue_id).name
+
+    def _roll_back(self, waiter: Waiter, unit_id: bytes) -> None:
+        orders, unit = self.orders, self._units.get(unit_id)
+        if unit is None and orders.machine.find_request(unit_id, hash_of(unit_id)) is not None:
+            text = f"unit of work {unit_id.hex()} is committed; it cannot be rolled back"
+            raise Refused(Reason.REASON_INVALID_STATE, text)
+        if unit is None and (stale := self.aborted(unit_id)).reason == Reason.REASON_STALE_EPOCH:
+            raise stale
+        returned = self._end(unit) if unit is not None else 0
+        last = self.shared.log.last_index
+        orders.when_committed(last, lambda: orders.reply(waiter, UnitEnded(returned)), orders.moved(waiter))
+
+    def _end(self, unit: OpenUnit) -> int:
+        """Give back what it got; says how many messages that are."""
+        self._forget(unit)
+        header = plan_end(self.orders.machine.state, self.orders.time_ms, unit.unit_id, unit.got)
+        if header is None:
+            return 0
+        self.orders.order(header)
+        self.orders.parts.consumers.pump(settle.queue_id for settle in header.txn.settles)
+        effects = [effect for settle in header.txn.settles for effect in settle.effects]
+        return sum(part.count for effect in effects for part in effect.ranges)
+
+    def _forget(self, unit: OpenUnit) -> None:
+        del self._units[unit.unit_id], self._by_number[unit.number]
+        kept = sum(len(put.request) for each in unit.puts.values() for put in each)
+        kept += sum(each.ByteSize() for settlements in unit.settles.values() for each in settlements)
+        self.bytes -= kept + CALL_BYTES * len(unit.asked)
+        self.gets -= len(unit.got)
+
+    def look(self) -> None:
+        """Time passes, at the serving master: end the units whose deadline has passed."""
+        due_ms = self.orders.time_ms - GRACE_MS
+        if self._ends.may_be_due(due_ms) and self._ends.next_ms() is not None:
+            for due in list(self._ends.due(due_ms)):
+                self._end(self._by_number[due.ident])
+
+    def forget_all(self) -> None:
+        """The mastership ends, or its next epoch begins: the ROLE record gives back what they got."""
+        self._units.clear()
+        self._by_number.clear()
+        self.bytes = self.gets = 0
+
+
+def prefix_of(shared: Shared) -> bytes:
+    """What the ids of a domain's units begin with: whose they are. Each member has a domain `local` of its own."""
+    owner = hashlib.blake2b(shared.member.encode(), digest_size=4).digest() if not shared.peer else bytes(4)
+    return shared.domain.to_bytes(4, "big") + owner
+
+
+def hash_of(unit_id: bytes) -> int:
+    """Of the request that its commit is remembered as."""
+    return int.from_bytes(unit_id[-8:], "big")
+
+
+def _is_repeated(unit: OpenUnit, request_id: bytes, request_hash: int) -> bool:
+    known = unit.asked.get(request_id)
+    if known is not None and known != request_hash:
+        text = f"request id {request_id.hex()} was used for a different request; choose a new id for each request"
+        raise Refused(Reason.REASON_REQUEST_MISMATCH, text)
+    return known is not None

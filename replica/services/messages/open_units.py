@@ -1,0 +1,258 @@
+"""Units of work that are open for more than one call. A request becomes one call of the unit's domain; decides nothing.
+
+The id of a unit says in which domain it is, so that each member knows where to send a call for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import grpc
+from google.protobuf.duration_pb2 import Duration
+
+from replica.core.ordering.open_units import ID_BYTES, TIMEOUT_MS_MAX, prefix_of
+from replica.core.state.calls import BeginUnit, CommitUnit, PendingCall, PutInUnit, RollbackUnit, SettleInUnit
+from replica.core.state.outcomes import Failed, Moved, UnitBegun, UnitDone, UnitEnded, UnitKept
+from replica.machine import Refused, milliseconds
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import Context, check_request_id, fingerprint, parse
+from replica.services import forward
+from replica.services.answers import Answered, FutureWaiter, header_of, level_of, results_of
+from replica.services.checks import stale_epoch
+from replica.services.locality import check_origin
+from replica.services.messages.enqueue import columns_and_body
+from tandemq.v1 import queue_service_pb2 as queue_pb2
+from tandemq.v1 import transaction_service_pb2 as pb
+from tandemq.v1.common_pb2 import COMPLETION_ACCEPTED, Level, Reason
+from tandemq.v1.message_pb2 import Message
+
+if TYPE_CHECKING:
+    from replica.core.domain import Domain
+    from replica.core.ordering.open_units import OpenUnit
+    from replica.core.state.calls import OpenUnitCall
+    from replica.core.state.outcomes import Answer
+    from replica.machine import Columns
+    from replica.node.members import Members
+
+CLIENT_ID_BYTES_MAX = 64
+SLICE_PUTS = 500
+"""Read again at a time: everybody else is served between two slices."""
+
+
+class OpenUnitHandlers:
+    """Begin, Commit and Rollback, and what Enqueue and Settle do in a unit."""
+
+    def __init__(self, members: Members) -> None:
+        self.members = members
+
+    def methods(self) -> dict[str, grpc.RpcMethodHandler[bytes, bytes]]:
+        """Those of TransactionService."""
+        unary = grpc.unary_unary_rpc_method_handler
+        return {"Begin": unary(self.begin), "Commit": unary(self.commit), "Rollback": unary(self.rollback)}
+
+    async def begin(self, request: bytes, context: Context) -> bytes:
+        """See TransactionService.Begin."""
+        parsed = await parse(pb.BeginRequest, request, context)
+        await check_request_id(parsed.request_id, context)
+        if (problem := _problem_of_begin(parsed)) is not None:
+            await abort(context, problem)
+        await check_origin(self.members, parsed.queue, context)
+        return await forward.unary(
+            self.members,
+            "TransactionService/Begin",
+            request,
+            context,
+            lambda: self.members.of_queue(parsed.queue),
+            lambda domain: self._begin(domain, parsed),
+        )
+
+    async def _begin(self, domain: Domain, request: pb.BeginRequest) -> Answered:
+        if not knows(domain, request.queue):
+            text = f"there is no queue {request.queue!r}; create it first"
+            return refusal(Reason.REASON_QUEUE_NOT_FOUND, text, {"queue": request.queue})
+        call = BeginUnit(request.client_id, milliseconds(request.timeout))
+        result = await self._ask(domain, call, request.epoch)
+        if isinstance(result, (Failed, Moved)):
+            return result
+        assert isinstance(result, UnitBegun)
+        timeout = Duration()
+        timeout.FromMilliseconds(result.timeout_ms)
+        header = header_of(self.members, domain)
+        return pb.BeginResponse(header=header, unit_id=result.unit_id, timeout=timeout).SerializeToString()
+
+    async def commit(self, request: bytes, context: Context) -> bytes:
+        """See TransactionService.Commit."""
+        parsed = await parse(pb.CommitRequest, request, context)
+        home = await self.domain_of(parsed.unit_id, context)
+        member = forward.member_of(self.members, context)
+        return await forward.unary(
+            self.members,
+            "TransactionService/Commit",
+            request,
+            context,
+            lambda: home,
+            lambda domain: self._commit(domain, parsed, member),
+        )
+
+    async def _commit(self, domain: Domain, request: pb.CommitRequest, member: str) -> Answered:
+        try:
+            call = await self._commit_of(domain, request, member)
+        except Refused as refused:
+            return Failed(refused.reason, refused.message, refused.metadata, None)
+        result = await self._ask(domain, call, request.epoch)
+        if isinstance(result, (Failed, Moved)):
+            return result
+        assert isinstance(result, UnitDone)
+        header = header_of(self.members, domain, volatile=result.volatile)
+        header.epoch, header.copies = result.epoch, result.copies
+        header.level = level_of(result.copies, volatile=result.volatile)
+        response = pb.CommitResponse(header=header, duplicate=result.duplicate)
+        # Not kept which of them were marked persistent: where one was and is not, all of that queue say so.
+        row, first_ordinal = Message(persistent=True), 0
+        for name, done in zip(result.names, result.puts, strict=True):
+            results = results_of(domain.shared.domain, name, [row] * done.count, done, first_ordinal)
+            response.puts.add(queue=name, results=results)
+            first_ordinal += done.count
+        return response.SerializeToString()
+
+    async def _commit_of(self, domain: Domain, request: pb.CommitRequest, member: str) -> CommitUnit:
+        unit = domain.orders.units.find(request.unit_id)
+        if unit is None:
+            return CommitUnit(request.unit_id, -1, None, b"", request.min_copies, member)
+        changes, queues = unit.changes, list(unit.puts)
+        rows = await _rows_of(unit)
+        columns, body = None, b""
+        if rows:
+            machine = domain.shared.machine
+            only = machine is not None and len(queues) == 1 and machine.has_queue(queues[0])
+            name = machine.queue(queues[0]).name if machine is not None and only else ""
+            limits = self.members.node.limits
+            columns, body = await columns_and_body(name, rows, limits, too_large=Reason.REASON_TXN_TOO_LARGE)
+        return CommitUnit(request.unit_id, changes, columns, body, request.min_copies, member)
+
+    async def rollback(self, request: bytes, context: Context) -> bytes:
+        """See TransactionService.Rollback."""
+        parsed = await parse(pb.RollbackRequest, request, context)
+        home = await self.domain_of(parsed.unit_id, context)
+        return await forward.unary(
+            self.members,
+            "TransactionService/Rollback",
+            request,
+            context,
+            lambda: home,
+            lambda domain: self._rollback(domain, parsed),
+        )
+
+    async def _rollback(self, domain: Domain, request: pb.RollbackRequest) -> Answered:
+        result = await self._ask(domain, RollbackUnit(request.unit_id), request.epoch)
+        if isinstance(result, (Failed, Moved)):
+            return result
+        assert isinstance(result, UnitEnded)
+        header = header_of(self.members, domain)
+        return pb.RollbackResponse(header=header, returned=result.returned).SerializeToString()
+
+    # -- calls of QueueService -------------------------------------------------------------------------------------
+
+    async def enqueue(
+        self, request: bytes, parsed: queue_pb2.EnqueueRequest, columns: Columns, digest: int, context: Context
+    ) -> bytes:
+        """See EnqueueRequest.unit_id. `digest`: of what it asks for."""
+        home = await self.domain_of(parsed.unit_id, context)
+        member = forward.member_of(self.members, context)
+        call = PutInUnit(parsed.unit_id, parsed.queue, parsed.request_id, digest, columns, request, member)
+
+        async def put(domain: Domain) -> Answered:
+            result = await self._ask(domain, call, parsed.epoch, parsed.queue)
+            if isinstance(result, (Failed, Moved)):
+                return result
+            assert isinstance(result, UnitKept)
+            header = header_of(self.members, domain)
+            header.copies, header.level = 0, Level.LEVEL_UNSPECIFIED
+            results = [queue_pb2.EnqueueResult(completion=COMPLETION_ACCEPTED)] * columns.count
+            response = queue_pb2.EnqueueResponse(header=header, results=results, duplicate=result.duplicate)
+            return response.SerializeToString()
+
+        return await forward.unary(self.members, "QueueService/Enqueue", request, context, lambda: home, put)
+
+    async def settle(self, request: bytes, parsed: queue_pb2.SettleRequest, context: Context) -> bytes:
+        """See SettleRequest.unit_id."""
+        home = await self.domain_of(parsed.unit_id, context)
+        parts = [part.SerializeToString(deterministic=True) for part in parsed.settlements]
+        digest = fingerprint(parsed.queue.encode(), *parts)
+        call = SettleInUnit(parsed.unit_id, parsed.queue, parsed.request_id, digest, parsed.settlements)
+
+        async def settled(domain: Domain) -> Answered:
+            result = await self._ask(domain, call, parsed.epoch, parsed.queue)
+            if isinstance(result, (Failed, Moved)):
+                return result
+            assert isinstance(result, UnitKept)
+            results = [
+                queue_pb2.SettleResult(settled=sum(part.count for part in each.ranges)) for each in parsed.settlements
+            ]
+            header = header_of(self.members, domain)
+            response = queue_pb2.SettleResponse(header=header, results=results, duplicate=result.duplicate)
+            return response.SerializeToString()
+
+        return await forward.unary(self.members, "QueueService/Settle", request, context, lambda: home, settled)
+
+    async def domain_of(self, unit_id: bytes, context: Context) -> Domain:
+        """Where the unit is open, if it is; BAD_REQUEST for what no member of this pair has given."""
+        domain = next(
+            (each for each in self.members.by_name.values() if unit_id.startswith(prefix_of(each.shared))), None
+        )
+        if domain is None or len(unit_id) != ID_BYTES:
+            text = (
+                f"unit_id must be the {ID_BYTES} bytes that Begin has given; a unit in a member's own domain is open "
+                "at that member alone"
+            )
+            await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
+        return domain
+
+    def problem_of_domain(self, domain: Domain, queue: str) -> Failed | None:
+        """U1: all queues of a unit are in its domain."""
+        other = self.members.of_queue(queue)
+        if other is domain or not knows(other, queue):
+            return None
+        text = (
+            f"queue {queue} is in domain {other.shared.name}, the unit of work in {domain.shared.name}; "
+            "a unit of work has one domain"
+        )
+        return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": queue})
+
+    async def _ask(self, domain: Domain, call: OpenUnitCall, epoch: int, queue: str = "") -> Answer:
+        if (stale := stale_epoch(self.members, domain, epoch)) is not None:
+            return stale
+        if queue and (problem := self.problem_of_domain(domain, queue)) is not None:
+            return problem
+        node, waiter = self.members.node, FutureWaiter()
+        domain.submit(PendingCall(waiter, call), node.clock.now_ms())
+        node.dispatch(domain)
+        return await waiter.future
+
+
+def knows(domain: Domain, name: str) -> bool:
+    """Whether the queue is in that domain, as far as this member knows."""
+    machine = domain.shared.machine
+    return machine is not None and machine.queue_id(name) is not None
+
+
+def _problem_of_begin(request: pb.BeginRequest) -> Failed | None:
+    if not 0 <= milliseconds(request.timeout) <= TIMEOUT_MS_MAX:
+        text = f"timeout must be from 0 (30 s) to {TIMEOUT_MS_MAX // 1000} s"
+        return refusal(Reason.REASON_BAD_REQUEST, text)
+    if len(request.client_id) > CLIENT_ID_BYTES_MAX:
+        text = f"a client id of {len(request.client_id)} bytes; it may have {CLIENT_ID_BYTES_MAX}"
+        return refusal(Reason.REASON_BAD_REQUEST, text)
+    return None
+
+
+async def _rows_of(unit: OpenUnit) -> list[Message]:
+    rows: list[Message] = []
+    puts = [put for each in unit.puts.values() for put in each]
+    for start in range(0, len(puts), SLICE_PUTS):
+        if start:
+            await asyncio.sleep(0)
+        for put in puts[start : start + SLICE_PUTS]:
+            rows += queue_pb2.EnqueueRequest.FromString(put.request).messages
+    return rows
