@@ -52,6 +52,7 @@ BLOCKING = {
     "Handle": "tandemq.client.blocking_results",
     "Producer": "tandemq.client.blocking_streams",
     "ReceivedBatch": "tandemq.client.blocking_results",
+    "Unit": "tandemq.client.blocking_units",
 }
 
 # -- where the blocking client differs on purpose ------------------------------------------------------------------
@@ -110,6 +111,7 @@ SUMMARIES = {
     ),
     "settle": "Settles leased messages; the settlements that were refused.",
     "stage": "Keeps rows for a queue aside; see &.",
+    "unit": "A unit of work: all that is done in it happens at its commit, or nothing does; see &.",
     "update_defaults": "Changes that, for queues made from now on.",
     "update_queue": (
         "Changes the attributes that `fields` names; a change of the persistence returns when it is carried out."

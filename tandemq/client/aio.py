@@ -25,6 +25,7 @@ from tandemq.client import (
     exporting,
     journal,
     messages,
+    open_units,
     reactions,
     readers,
     staging,
@@ -41,6 +42,7 @@ from tandemq.client.filtering import Where
 from tandemq.client.journal import JournalHead, JournalKind, JournalPage, JournalRow, JournalStart
 from tandemq.client.links import Links
 from tandemq.client.messages import ReceivedBatch
+from tandemq.client.open_units import Unit
 from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.places import JournalPosition
 from tandemq.client.producer import Producer
@@ -92,6 +94,7 @@ __all__ = [
     "TakenBatches",
     "TandemqError",
     "Target",
+    "Unit",
     "Warned",
     "WeightTable",
     "WriterState",
@@ -266,6 +269,7 @@ class Client:
     settle = messages.settle
     browse = messages.browse
     transact = units.transact
+    unit = open_units.unit
     react = reactions.react
 
     send = completion.send

@@ -14,6 +14,7 @@ from tandemq.client.batches import LeasedBatch, TakenBatches
 from tandemq.client.blocking_bridge import Bridge
 from tandemq.client.blocking_results import Handle, ReceivedBatch
 from tandemq.client.blocking_streams import Consumer, Producer
+from tandemq.client.blocking_units import Unit
 from tandemq.client.completion import Completion
 from tandemq.client.consumer import Mode
 from tandemq.client.delivery import MessageBatch, ReceivedMessage
@@ -282,6 +283,10 @@ class Client:
                 query_id=query_id,
             )
         )
+
+    def unit(self, *, timeout: timedelta | None = None, min_copies: int = 0) -> Unit:
+        """A unit of work: all that is done in it happens at its commit, or nothing does; see aio.Client.unit."""
+        return Unit(self._thread, self._inner.unit(timeout=timeout, min_copies=min_copies))
 
     def react(
         self,

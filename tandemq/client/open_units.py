@@ -1,0 +1,237 @@
+"""Units of work that are open over several calls: what is taken, settled and sent in one happens at its commit, or
+nothing of it does. It decides nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from types import TracebackType
+from typing import Self, TypeVar
+
+from google.protobuf.message import Message
+
+from tandemq.client.calls import QUEUE_SERVICE, TRANSACTION_SERVICE
+from tandemq.client.delivery import MessageBatch
+from tandemq.client.filtering import Where, to_filter
+from tandemq.client.identity import new_request_id
+from tandemq.client.links import Link, Linked
+from tandemq.client.outgoing import Attributes, Outgoing, to_message
+from tandemq.client.parts import RowsPart
+from tandemq.client.receipts import Receipts, receipts_of
+from tandemq.client.settling import Act, Range, to_settlement
+from tandemq.client.waits import Wait, to_wait
+from tandemq.errors import TandemqError, UnitAborted, error_of
+from tandemq.v1 import queue_service_pb2
+from tandemq.v1 import transaction_service_pb2 as pb
+
+Reply = TypeVar("Reply", bound=Message)
+
+
+class Unit:
+    """One unit of work: begun by its first call, ended once, by `commit`, `rollback`, its timeout, or a takeover.
+
+    `async with` commits at the normal end of the block and rolls back at an exception. Its queues are of one domain of
+    one manager. Every call raises UnitAborted when the unit has ended without a commit: nothing of it happened, and the
+    work is to be begun anew. A message that is given back after a rollback or a timeout has been delivered once more,
+    so one that always fails reaches its queue's limit; a takeover counts nothing.
+    """
+
+    def __init__(self, client: Linked, timeout: timedelta | None, min_copies: int) -> None:
+        self._client = client
+        self._timeout = timeout
+        self._min_copies = min_copies
+        self._link: Link | None = None
+        self._queue = ""
+        """The first one, at its manager."""
+        self._names: dict[str, str] = {}
+        """What the caller calls each queue that it sends to, by its name at the manager."""
+        self._used = self._ended = False
+        self.id = b""
+        """16 bytes; empty before the first call."""
+        self.receipts: dict[str, Receipts] = {}
+        """Of what was sent, by queue; empty before the commit."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._ended:
+            return
+        if kind is not None:
+            with contextlib.suppress(TandemqError):  # the timeout does it, else; what was raised says more
+                await self.rollback()
+            return
+        try:
+            await self.commit()
+        except TandemqError as refused:
+            if refused.definite and not self._ended:
+                with contextlib.suppress(TandemqError):
+                    await self.rollback()
+            raise
+
+    async def dequeue(
+        self,
+        queue: str,
+        max_messages: int = 1,
+        *,
+        max_bytes: int = 0,
+        wait: Wait | None = None,
+        where: str | Where | None = None,
+    ) -> MessageBatch:
+        """Receives up to `max_messages`, and locks them until the unit ends: its commit acknowledges them.
+
+        wait: for the first one, seconds; by default not at all. May be empty. TWO_WAY queues are refused
+        (REPLY_REQUIRED).
+        """
+        _, name = await self._at(queue)
+        request = queue_service_pb2.DequeueRequest(
+            queue=name,
+            request_id=new_request_id(),
+            max_messages=max_messages,
+            max_bytes=max_bytes,
+            filter=to_filter(where),
+            unit_id=self.id,
+            epoch=self._epoch(name),
+        )
+        if message_wait := to_wait(wait):
+            request.wait.FromTimedelta(message_wait)
+        path = QUEUE_SERVICE + "Dequeue"
+        reply = await self._ask(path, request, queue_service_pb2.DequeueResponse, name, message_wait)
+        batch = MessageBatch(queue, reply.lease_id, [RowsPart(reply.messages)])
+        self._used = self._used or len(batch) > 0
+        return batch
+
+    async def enqueue(self, queue: str, messages: Iterable[bytes | Outgoing]) -> None:
+        """Adds messages, which nobody sees before the commit; `receipts` has them after it.
+
+        What can be refused now is, and the unit stays as it was; whether there is room is seen at the commit.
+        """
+        _, name = await self._at(queue)
+        rows = [
+            to_message(message, Attributes()) if isinstance(message, bytes) else to_message(*message)
+            for message in messages
+        ]
+        if not rows:
+            return
+        request = queue_service_pb2.EnqueueRequest(
+            queue=name, request_id=new_request_id(), messages=rows, unit_id=self.id, epoch=self._epoch(name)
+        )  # fmt: skip
+        await self._ask(QUEUE_SERVICE + "Enqueue", request, queue_service_pb2.EnqueueResponse, name)
+        self._names.setdefault(name, queue)
+        self._used = True
+
+    async def settle(self, queue: str, settlements: Sequence[tuple[Act, Sequence[Range]]]) -> None:
+        """Settles at the commit what a lease holds: one outside of the unit, or one of it, of which the rest is
+        acknowledged. Raises LeaseLost when a lease does not hold its messages; the unit stays as it was.
+        """
+        _, name = await self._at(queue)
+        request = queue_service_pb2.SettleRequest(
+            queue=name,
+            request_id=new_request_id(),
+            settlements=[to_settlement(act, ranges) for act, ranges in settlements],
+            unit_id=self.id,
+            epoch=self._epoch(name),
+        )
+        await self._ask(QUEUE_SERVICE + "Settle", request, queue_service_pb2.SettleResponse, name)
+        self._used = True
+
+    async def ack(self, batch: MessageBatch) -> None:
+        """Acknowledges at the commit what was taken outside of the unit. What it took itself needs no word."""
+        await self._settle(batch, Act(batch.lease_id, queue_service_pb2.OUTCOME_ACK))
+
+    async def release(self, batch: MessageBatch, delay: timedelta | None = None) -> None:
+        """Gives back at the commit what was taken, by the unit or outside of it."""
+        await self._settle(batch, Act(batch.lease_id, queue_service_pb2.OUTCOME_RELEASE, delay=delay))
+
+    async def reject(self, batch: MessageBatch, reason: str = "") -> None:
+        """At the commit: to the dead-letter queue, or removed if there is none."""
+        await self._settle(batch, Act(batch.lease_id, queue_service_pb2.OUTCOME_REJECT, reason=reason))
+
+    async def _settle(self, batch: MessageBatch, act: Act) -> None:
+        if batch.lease_id and batch:
+            await self.settle(batch.queue, [(act, batch.ranges())])
+
+    async def commit(self) -> dict[str, Receipts]:
+        """Does all of it; the receipts of what was sent, by queue.
+
+        Nothing was done when it raises, and the unit is open until its timeout: ResourceExhausted (QUEUE_FULL) when one
+        message has no room, NotFound and Refused; it may be committed again. LeaseLost and UnitAborted have ended it.
+        All of it was done when NOT_ENOUGH_COPIES says that it is stored. TimedOut and InDoubt say that it is not known:
+        commit again, which never has a second effect.
+        """
+        if not self._used:
+            await self.rollback()
+            return {}
+        epoch = self._epoch(self._queue)
+        request = pb.CommitRequest(unit_id=self.id, min_copies=self._min_copies, epoch=epoch)
+        try:
+            reply = await self._ask(TRANSACTION_SERVICE + "Commit", request, pb.CommitResponse, self._queue)
+        except UnitAborted as aborted:
+            self._ended = True
+            # Definite, although earlier attempts were not answered: none of them did anything, or ever will.
+            raise UnitAborted(aborted.reason, aborted.message, aborted.metadata, definite=True) from aborted
+        except TandemqError as refused:
+            self._ended = refused.reason == "LEASE_LOST"
+            raise
+        self._ended = True
+        self.receipts = {
+            self._names.get(put.queue, put.queue): receipts_of(reply.header, put.results, duplicate=reply.duplicate)
+            for put in reply.puts
+        }
+        return self.receipts
+
+    async def rollback(self) -> int:
+        """Gives back what it took, to the old places, and forgets the rest; says how many messages went back: none
+        where the unit had ended before. May be repeated, and not after a commit.
+        """
+        returned = 0
+        if self.id and not self._ended:
+            request = pb.RollbackRequest(unit_id=self.id, epoch=self._epoch(self._queue))
+            reply = await self._ask(TRANSACTION_SERVICE + "Rollback", request, pb.RollbackResponse, self._queue)
+            returned = reply.returned
+        self._ended = True
+        return returned
+
+    async def _at(self, queue: str) -> tuple[Link, str]:
+        """The unit's connection, and a queue's name there. Begins it."""
+        if self._ended:
+            raise error_of("TXN_ABORTED", "the unit of work has ended; begin another one")
+        link, name = self._client.links.at(queue)
+        if self._link is None:
+            masters = link.members.masters
+            epoch = masters.epoch(masters.domain_of(name))
+            request = pb.BeginRequest(queue=name, request_id=new_request_id(), epoch=epoch)
+            if self._timeout is not None:
+                request.timeout.FromTimedelta(self._timeout)
+            reply = await link.caller.call(TRANSACTION_SERVICE + "Begin", request, pb.BeginResponse, queue=name)
+            self._link, self._queue, self.id = link, name, reply.unit_id
+        if link is not self._link:
+            raise error_of("CROSS_DOMAIN", f"a unit of work has the queues of one manager; {queue} is of another one")
+        return link, name
+
+    def _epoch(self, queue: str) -> int:
+        assert self._link is not None, "a unit is begun before anything is asked of it"
+        masters = self._link.members.masters
+        return masters.epoch(masters.domain_of(queue))
+
+    async def _ask(
+        self, path: str, request: Message, reply: type[Reply], queue: str, wait: timedelta | None = None
+    ) -> Reply:
+        assert self._link is not None, "a unit is begun before anything is asked of it"
+        return await self._link.caller.call(path, request, reply, queue=queue, wait=wait)
+
+
+def unit(client: Linked, *, timeout: timedelta | None = None, min_copies: int = 0) -> Unit:
+    """A unit of work: what is taken, settled and sent in it happens at its commit, all at once, or nothing does.
+
+    Use it in a `with` block, which commits at its normal end and rolls back at an exception; see Unit. Nothing is asked
+    of the manager before its first call.
+
+    timeout: how long it may be open, 30 s by default, at most an hour; min_copies: refuse to commit
+    (NOT_ENOUGH_COPIES) rather than on fewer copies; 0 means 1.
+    """
+    return Unit(client, timeout, min_copies)
