@@ -2,7 +2,7 @@
 
 "publications": they stage and publish batches and take numbered ones; "readers": they read the journal under a name
 while the log is trimmed behind them; "rebuilt": both go on in a pair that was formed anew; "units": they take
-and put by one call.
+and put by one call, or in a unit that is open for several.
 """
 
 from __future__ import annotations
@@ -74,6 +74,8 @@ def draw_units(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tupl
     for _ in range(stream.choice((2, 3))):
         drawing.worker()
     drawing.admin(handoffs)
+    for _ in range(stream.choice((1, 2))):
+        drawing.opener()
     return tuple(drawing.found)
 
 
@@ -135,6 +137,14 @@ class _Draw:
             args: dict[str, Value] = {"max": pick((1, 1, 3)), "wait_ms": pick((0, 200)), "again": pick(AGAIN)}
             calls.append(Call(at_ms, "take", args | {"hold_ms": pick((1, 30, 500)), "repeat": pick(AGAIN)}))
         self._add("worker", self._with_deaths(calls), {"queue": READ, "lease_ms": pick((300, 2_000))})
+
+    def opener(self) -> None:
+        pick, calls = self.stream.choice, []
+        for at_ms in self._times(8):
+            args: dict[str, Value] = {"max": pick((1, 1, 3)), "wait_ms": pick((0, 200)), "hold_ms": pick((1, 30, 500))}
+            args |= {"end": pick(("commit", "commit", "commit", "rollback", "leave")), "repeat": pick(AGAIN)}
+            calls.append(Call(at_ms, "unit", args | {"timeout_ms": pick((400, 2_000, 20_000))}))
+        self._add("opener", self._with_deaths(calls), {"queue": READ})
 
     def drain_by_taker(self) -> None:
         """What is done with may be trimmed."""

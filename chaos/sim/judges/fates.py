@@ -101,7 +101,8 @@ class Fates:
             case "settle":
                 for effect in header.settle.effects:
                     self._settle(header.settle.queue_id, effect)
-            case "expire":
+            case "expire" | "role":
+                self._end_units(header.role)
                 self._expire(header.expire)
             case "reply":
                 self._reply(header.reply, Message.FromString(body))
@@ -339,7 +340,10 @@ class Fates:
                     self._reject(copy, effect)
                 case service.OUTCOME_RELEASE:
                     copy.shelf.counts["released"] += 1
-                    self._return(copy, effect.deliver_at_ms)
+                    if effect.backout:
+                        self._fail(copy)
+                    else:
+                        self._return(copy, effect.deliver_at_ms)
 
     def _reject(self, copy: Copy, effect: pb.SettleEffect) -> None:
         has_place = bool(copy.shelf.letters)
@@ -358,6 +362,13 @@ class Fates:
         if when_ms:
             copy.not_before_ms, copy.waits = when_ms, True
 
+    def _end_units(self, op: pb.RoleOp) -> None:
+        """Those that were open with the master before: no delivery counts."""
+        for lease_id in op.unit_leases:
+            for copy in self._leases.pop(lease_id, ()):
+                if copy.lease_id == lease_id and not copy.final:
+                    self._return(copy, 0)
+
     def _expire(self, op: pb.ExpireOp) -> None:
         for gone in op.messages:
             for copy in self._found(gone.queue_id, gone.ranges):
@@ -368,6 +379,7 @@ class Fates:
         for lease_id in op.lease_ids:
             for copy in self._leases.pop(lease_id, ()):
                 if copy.lease_id == lease_id and not copy.final:
+                    copy.shelf.counts["redelivered"] += 1
                     self._fail(copy)
         for ripe in op.matured:
             for copy in self._found(ripe.queue_id, ripe.ranges):
@@ -398,7 +410,6 @@ class Fates:
         """Its lease has ended, and nobody had settled it."""
         config = copy.shelf.config
         copy.lease_id, copy.failures = 0, copy.failures + 1
-        copy.shelf.counts["redelivered"] += 1
         if config.max_deliveries and copy.shelf.letters and copy.failures >= config.max_deliveries:
             copy.died = self._name
             return

@@ -93,7 +93,10 @@ class Story:
                 if not header.lease.immediate:
                     self._begin_lease(lease_id_of(epoch, log_index), header.lease)
             case "role":
+                for lease_id in header.role.unit_leases:
+                    self.leases.pop(lease_id, None)
                 self._restart_leases(header.time_ms)
+                self._check_units(b"", name)
             case "expire":
                 self._end_leases(header.expire.lease_ids, header.time_ms, name)
                 self.leases_ended += len(header.expire.lease_ids)
@@ -105,6 +108,14 @@ class Story:
                     self._settle_all(settle, name)
                 for enqueue in header.txn.enqueues:
                     self._enqueue(enqueue, name)
+                if header.txn.unit_id:
+                    self._check_units(header.txn.unit_id, name)
+
+    def _check_units(self, unit_id: bytes, name: Name) -> None:
+        """A unit that has ended locks nothing any more; empty: that is all of them."""
+        for lease in self.machine.state.leases.values():
+            if lease.unit and unit_id in (b"", lease.unit):
+                self.problems.append(f"{name} ends a unit, which goes on to lock {list(lease.ranges)}")
 
     def _settle_all(self, op: pb.SettleOp, name: Name) -> None:
         story = self.queues[op.queue_id]
@@ -112,6 +123,8 @@ class Story:
         for effect in op.effects:
             if effect.outcome in SETTLING:
                 self._settle(story, effect.ranges, name)
+            if effect.backout:
+                story.unsettled.update(_indexes(effect.ranges))
 
     def _enqueue(self, op: pb.EnqueueOp, name: Name) -> None:
         story, count = self.queues[op.queue_id], op.count - len(op.refusals) - len(op.duplicates)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from chaos.history import Message
-from chaos.sim.judges import fates
+from chaos.sim.judges import fates, logs
 from chaos.sim.pair.books import payload_of
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_CONSUMED
 
@@ -36,6 +36,8 @@ class Units:
         """Messages of which somebody has asked for a unit, heard or not."""
         self.done: set[Message] = set()
         """Of those that somebody was answered."""
+        self.aborted: set[bytes] = set()
+        """Ids of units of which somebody was answered that nothing happened, and never will."""
 
     def want(self, sources: Iterable[Message]) -> None:
         """Somebody is about to ask."""
@@ -49,10 +51,20 @@ def broken(pair: Pair, units: Units) -> Iterator[str]:
     for member in pair.members.values():
         if member.domain is None or not member.is_serving:
             continue
-        followed = fates.read(member.machine.disk, pair.members[member.peer].machine.disk)
+        disks = member.machine.disk, pair.members[member.peer].machine.disk
+        followed = fates.read(*disks)
         if followed is not None:
             pair.run.count("units followed")
             yield from _of(followed, units)
+        for stored in logs.read(*disks) or () if units.aborted else ():
+            yield from _happened(stored, units)
+
+
+def _happened(stored: logs.Stored, units: Units) -> Iterator[str]:
+    op = stored.header.txn
+    settled = any(not effect.backout for settle in op.settles for effect in settle.effects)
+    if op.unit_id in units.aborted and (op.enqueues or settled):
+        yield f"unit {op.unit_id.hex()} was answered to have ended with nothing done, and {stored.name} has done it"
 
 
 def _of(followed: Fates, units: Units) -> Iterator[str]:

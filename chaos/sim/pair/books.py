@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from chaos.history import Acked, Delivered, History, Message, Settled
 
@@ -156,6 +156,10 @@ class Book:
             self.history.delivered.append(Delivered(at_s, message_of(each.payload), each.index, count, consumer))
             if lease_id:
                 self.leases.append(Lease(lease_id, each.index, count, waited, at_s, until_s, asked_ms))
+
+    def counts(self, lease_id: int) -> None:
+        """It has ended in a way that counts as a delivery, at both members."""
+        self.leases = [replace(each, waited=True) if each.lease_id == lease_id else each for each in self.leases]
 
     def done_with(self, at_s: float, indexes: Iterable[int]) -> None:
         """Somebody has finished his work with them, and is about to say so."""
