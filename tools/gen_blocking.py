@@ -90,6 +90,7 @@ SUMMARIES = {
     "lease_batch": "Takes the next messages as a batch, or says what it is; see &.",
     "list_queues": "Describes the queues whose names begin with `prefix`, by name.",
     "list_readers": "Those of a domain; see &.",
+    "list_units": "Those that are open in a domain now, the oldest first; see &.",
     "list_weights": "All tables of a domain, without their weights; see &.",
     "locate": "Where its manager serves clients; see &.",
     "move_messages": (

@@ -42,7 +42,7 @@ from tandemq.client.filtering import Where
 from tandemq.client.journal import JournalHead, JournalKind, JournalPage, JournalRow, JournalStart
 from tandemq.client.links import Links
 from tandemq.client.messages import ReceivedBatch
-from tandemq.client.open_units import Unit
+from tandemq.client.open_units import Unit, UnitState
 from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.places import JournalPosition
 from tandemq.client.producer import Producer
@@ -95,6 +95,7 @@ __all__ = [
     "TandemqError",
     "Target",
     "Unit",
+    "UnitState",
     "Warned",
     "WeightTable",
     "WriterState",
@@ -270,6 +271,7 @@ class Client:
     browse = messages.browse
     transact = units.transact
     unit = open_units.unit
+    list_units = open_units.list_units
     react = reactions.react
 
     send = completion.send

@@ -8,14 +8,14 @@ import contextlib
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import NamedTuple, Self, TypeVar
 
 from google.protobuf.message import Message
 
 from tandemq.client.calls import QUEUE_SERVICE, TRANSACTION_SERVICE
 from tandemq.client.delivery import MessageBatch
 from tandemq.client.filtering import Where, to_filter
-from tandemq.client.identity import new_request_id
+from tandemq.client.identity import new_client_id, new_request_id
 from tandemq.client.links import Link, Linked
 from tandemq.client.outgoing import Attributes, Outgoing, to_message
 from tandemq.client.parts import RowsPart
@@ -38,8 +38,11 @@ class Unit:
     so one that always fails reaches its queue's limit; a takeover counts nothing.
     """
 
-    def __init__(self, client: Linked, timeout: timedelta | None, min_copies: int) -> None:
+    def __init__(
+        self, client: Linked, timeout: timedelta | None, min_copies: int, client_id: bytes | str | None
+    ) -> None:
         self._client = client
+        self._client_id = new_client_id(client_id) if client_id is not None else b""
         self._timeout = timeout
         self._min_copies = min_copies
         self._link: Link | None = None
@@ -204,7 +207,9 @@ class Unit:
         if self._link is None:
             masters = link.members.masters
             epoch = masters.epoch(masters.domain_of(name))
-            request = pb.BeginRequest(queue=name, request_id=new_request_id(), epoch=epoch)
+            request = pb.BeginRequest(
+                queue=name, request_id=new_request_id(), client_id=self._client_id, epoch=epoch
+            )  # fmt: skip
             if self._timeout is not None:
                 request.timeout.FromTimedelta(self._timeout)
             reply = await link.caller.call(TRANSACTION_SERVICE + "Begin", request, pb.BeginResponse, queue=name)
@@ -225,13 +230,51 @@ class Unit:
         return await self._link.caller.call(path, request, reply, queue=queue, wait=wait)
 
 
-def unit(client: Linked, *, timeout: timedelta | None = None, min_copies: int = 0) -> Unit:
+def unit(
+    client: Linked, *, timeout: timedelta | None = None, min_copies: int = 0, client_id: bytes | str | None = None
+) -> Unit:
     """A unit of work: what is taken, settled and sent in it happens at its commit, all at once, or nothing does.
 
     Use it in a `with` block, which commits at its normal end and rolls back at an exception; see Unit. Nothing is asked
     of the manager before its first call.
 
     timeout: how long it may be open, 30 s by default, at most an hour; min_copies: refuse to commit
-    (NOT_ENOUGH_COPIES) rather than on fewer copies; 0 means 1.
+    (NOT_ENOUGH_COPIES) rather than on fewer copies; 0 means 1; client_id: for whoever lists the units that are open.
     """
-    return Unit(client, timeout, min_copies)
+    return Unit(client, timeout, min_copies, client_id)
+
+
+class UnitState(NamedTuple):
+    """A unit of work that is open somewhere."""
+
+    id: bytes
+    client_id: bytes
+    """As its client calls itself; may be empty."""
+    age: timedelta
+    left: timedelta
+    """Until its deadline."""
+    messages_locked: int
+    """That it took."""
+    messages_put: int
+    """That it is to send."""
+    queues: tuple[str, ...]
+    """By name."""
+
+
+async def list_units(client: Linked, max_units: int = 1_000, *, domain: str = "") -> list[UnitState]:
+    """Those that are open in a domain now, the oldest first; up to 10,000."""
+    request = pb.ListUnitsRequest(domain=domain, max_units=max_units)
+    path = TRANSACTION_SERVICE + "ListUnits"
+    found = await client.links.own.caller.call(path, request, pb.ListUnitsResponse)
+    return [
+        UnitState(
+            each.unit_id,
+            each.client_id,
+            each.age.ToTimedelta(),
+            each.left.ToTimedelta(),
+            each.messages_locked,
+            each.messages_put,
+            tuple(each.queues),
+        )
+        for each in found.units
+    ]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from click.testing import CliRunner
 
 import tandemq
 from chaos.cluster import Cluster
 from tandemq import aio
+from tandemq.cli import root
 from tandemq.errors import LeaseLost, NotFound, ResourceExhausted, UnitAborted
 from tandemq.v1 import queue_service_pb2 as queue_pb2
 from tandemq.v1 import transaction_service_pb2 as pb
@@ -162,6 +165,28 @@ async def test_an_empty_unit_is_no_error(client: aio.Client) -> None:
     assert unit.id == b""
     with pytest.raises(NotFound, match="QUEUE_NOT_FOUND"):
         await client.unit().dequeue("no-such-queue")
+
+
+async def test_open_units_are_listed(pair: Cluster, client: aio.Client) -> None:
+    orders, legs, _ = await queues(client)
+    await client.enqueue(orders, [b"1", b"2"])
+    unit = client.unit(client_id="the biller")
+    await unit.dequeue(orders, 2)
+    await unit.enqueue(legs, [b"a"])
+    (found,) = [each for each in await client.list_units() if each.id == unit.id]
+    assert (found.client_id, found.messages_locked, found.messages_put) == (b"the biller", 2, 1)
+    assert (set(found.queues), found.left <= timedelta(seconds=30)) == ({orders, legs}, True)
+
+    async def shown() -> list[dict[str, Any]]:
+        words = ["unit", "ls", "-o", "json", "--target", pair.target]
+        done = await asyncio.to_thread(CliRunner().invoke, root, words)
+        assert done.exit_code == 0, done.output
+        return [each for each in json.loads(done.stdout)["units"] if each["id"] == unit.id.hex()]
+
+    (row,) = await shown()
+    assert (row["client"], row["locked"], row["puts"], row["queues"]) == ("the biller", 2, 1, sorted((orders, legs)))
+    assert await unit.rollback() == 2
+    assert await shown() == []
 
 
 def test_the_blocking_client_has_the_same_unit(pair: Cluster) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from replica.core.ordering.units import order_unit
@@ -118,6 +119,10 @@ class OpenUnits:
 
     def __len__(self) -> int:
         return len(self._units)
+
+    def oldest(self, most: int) -> list[OpenUnit]:
+        """In the order in which they were begun."""
+        return list(islice(self._units.values(), most))
 
     def _is_live(self, due: Due) -> bool:
         return due.ident in self._by_number

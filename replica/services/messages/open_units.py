@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
-from replica.core.ordering.open_units import ID_BYTES, TIMEOUT_MS_MAX, prefix_of
+from replica.core.ordering.open_units import ID_BYTES, TIMEOUT_MS_MAX, UNITS_MAX, prefix_of
 from replica.core.state.calls import BeginUnit, CommitUnit, PendingCall, PutInUnit, RollbackUnit, SettleInUnit
 from replica.core.state.outcomes import Failed, Moved, UnitBegun, UnitDone, UnitEnded, UnitKept
 from replica.machine import Refused, milliseconds
@@ -36,12 +36,13 @@ if TYPE_CHECKING:
     from replica.node.members import Members
 
 CLIENT_ID_BYTES_MAX = 64
+UNITS_LISTED = 1_000
 SLICE_PUTS = 500
 """Read again at a time: everybody else is served between two slices."""
 
 
 class OpenUnitHandlers:
-    """Begin, Commit and Rollback, and what Enqueue and Settle do in a unit."""
+    """Begin, Commit, Rollback and ListUnits, and what Enqueue and Settle do in a unit."""
 
     def __init__(self, members: Members) -> None:
         self.members = members
@@ -49,7 +50,12 @@ class OpenUnitHandlers:
     def methods(self) -> dict[str, grpc.RpcMethodHandler[bytes, bytes]]:
         """Those of TransactionService."""
         unary = grpc.unary_unary_rpc_method_handler
-        return {"Begin": unary(self.begin), "Commit": unary(self.commit), "Rollback": unary(self.rollback)}
+        return {
+            "Begin": unary(self.begin),
+            "Commit": unary(self.commit),
+            "Rollback": unary(self.rollback),
+            "ListUnits": unary(self.list_units),
+        }
 
     async def begin(self, request: bytes, context: Context) -> bytes:
         """See TransactionService.Begin."""
@@ -152,6 +158,20 @@ class OpenUnitHandlers:
         header = header_of(self.members, domain)
         return pb.RollbackResponse(header=header, returned=result.returned).SerializeToString()
 
+    async def list_units(self, request: bytes, context: Context) -> bytes:
+        """See TransactionService.ListUnits."""
+        parsed = await parse(pb.ListUnitsRequest, request, context)
+        home = await forward.domain_named(self.members, parsed.domain, context)
+
+        async def listed(domain: Domain) -> Answered:
+            units = domain.orders.units
+            found = units.oldest(min(parsed.max_units or UNITS_LISTED, UNITS_MAX))
+            rows = [_row_of(domain, unit, domain.orders.time_ms) for unit in found]
+            header = header_of(self.members, domain)
+            return pb.ListUnitsResponse(header=header, units=rows, total=len(units)).SerializeToString()
+
+        return await forward.unary(self.members, "TransactionService/ListUnits", request, context, lambda: home, listed)
+
     # -- calls of QueueService -------------------------------------------------------------------------------------
 
     async def enqueue(
@@ -245,6 +265,23 @@ def _problem_of_begin(request: pb.BeginRequest) -> Failed | None:
         text = f"a client id of {len(request.client_id)} bytes; it may have {CLIENT_ID_BYTES_MAX}"
         return refusal(Reason.REASON_BAD_REQUEST, text)
     return None
+
+
+def _row_of(domain: Domain, unit: OpenUnit, now_ms: int) -> pb.OpenUnit:
+    machine = domain.shared.machine
+    assert machine is not None, "who serves has the queues' state"
+    names = sorted(machine.queue(each).name for each in unit.queue_ids if machine.has_queue(each))
+    row = pb.OpenUnit(
+        unit_id=unit.unit_id,
+        client_id=unit.client_id,
+        messages_locked=sum(got.ranges.size for got in unit.got.values()),
+        messages_put=unit.messages,
+        calls=len(unit.asked),
+        queues=names,
+    )
+    row.age.FromMilliseconds(max(0, now_ms - unit.begun_ms))
+    row.left.FromMilliseconds(max(0, unit.ends_ms - now_ms))
+    return row
 
 
 async def _rows_of(unit: OpenUnit) -> list[Message]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tests.support.listed import admin, messages
+from tests.support.listed import admin, messages, units
 from tests.support.listed.messages import NAMES
 from tests.support.listed.run import Run
 from tests.support.listed.steps import KINDS, Step
@@ -29,6 +29,7 @@ DOING: dict[str, Callable[[Run, Step], None]] = {
     "receive": messages.receive,
     "settle": messages.settle,
     "reply": messages.reply,
+    "unit": units.unit,
     "check": messages.check,
     "browse": messages.browse,
     "again": messages.again,

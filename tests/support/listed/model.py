@@ -313,6 +313,12 @@ class Queue:
             elif is_over(message.delayed, now_ms):
                 message.delayed = None
 
+    def undo(self, lease: Lease, now: Within) -> None:
+        """It ends now, by a rollback, as it would by time."""
+        lease.ends = now
+        for message in [each for each in self.messages.values() if each.lease is lease]:
+            self._return(message, lease)
+
     def _return(self, message: Message, lease: Lease) -> None:
         """Nobody settled it: to its place, to wait for its time, or to die."""
         config = self.config

@@ -17,6 +17,7 @@ KINDS = {
     "receive": 9,
     "settle": 7,
     "reply": 3,
+    "unit": 4,
     "check": 2,
     "browse": 1,
     "look": 1,
