@@ -22,6 +22,7 @@ from tandemq.client.exporting import Export
 from tandemq.client.filtering import Where
 from tandemq.client.journal import JournalHead, JournalKind, JournalPage, JournalStart
 from tandemq.client.loop_thread import LoopThread
+from tandemq.client.open_units import UnitState
 from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.places import JournalPosition
 from tandemq.client.reactions import Cancel, Change, Exceptions, MoveTo, Reacted
@@ -284,9 +285,15 @@ class Client:
             )
         )
 
-    def unit(self, *, timeout: timedelta | None = None, min_copies: int = 0) -> Unit:
+    def unit(
+        self, *, timeout: timedelta | None = None, min_copies: int = 0, client_id: bytes | str | None = None
+    ) -> Unit:
         """A unit of work: all that is done in it happens at its commit, or nothing does; see aio.Client.unit."""
-        return Unit(self._thread, self._inner.unit(timeout=timeout, min_copies=min_copies))
+        return Unit(self._thread, self._inner.unit(timeout=timeout, min_copies=min_copies, client_id=client_id))
+
+    def list_units(self, max_units: int = 1000, *, domain: str = "") -> list[UnitState]:
+        """Those that are open in a domain now, the oldest first; see aio.Client.list_units."""
+        return self._thread.run(self._inner.list_units(max_units, domain=domain))
 
     def react(
         self,

@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 from tandemq import retry
 from tandemq.channels import Open, open_channel
 from tandemq.client.calls import MANAGER_SERVICE, Caller
+from tandemq.client.carrying import Carrier
 from tandemq.client.members import Members
 from tandemq.client.target import INSIDE
 from tandemq.client.whereabouts import Whereabouts
@@ -57,6 +58,7 @@ class Links:
         self._named = target.manager
         self._own_queue = target.queue if not target.manager and not target.endpoints else ""
         self._others: dict[str, Link] = {}
+        self._carriers: dict[Members, Carrier] = {}
         self._open_channel = open_channel
         self.own = self._link(target.endpoints, self._asking(target))
         self.own.caller.elsewhere = self.localise
@@ -79,6 +81,13 @@ class Links:
                 )
             link = self._others[key] = self._link((), lambda: self._where(name))
         return link, name.queue
+
+    def carrier(self, link: Link) -> Carrier:
+        """What begins units of work there."""
+        carrier = self._carriers.get(link.members)
+        if carrier is None:
+            carrier = self._carriers[link.members] = Carrier(link.members, self.policy.attempt_s)
+        return carrier
 
     def epoch_of(self, queue: str) -> int:
         """Highest epoch seen of the queue's domain; 0 until a reply has said which domain that is."""
@@ -109,6 +118,8 @@ class Links:
 
     async def close(self) -> None:
         """Closes every connection."""
+        for carrier in self._carriers.values():
+            carrier.close()
         for link in (self.own, *self._others.values()):
             await link.members.close()
         await self.directory.close()

@@ -212,7 +212,9 @@ class Unit:
             )  # fmt: skip
             if self._timeout is not None:
                 request.timeout.FromTimedelta(self._timeout)
-            reply = await link.caller.call(TRANSACTION_SERVICE + "Begin", request, pb.BeginResponse, queue=name)
+            reply = await self._client.links.carrier(link).begin(request)
+            if reply is None:
+                reply = await link.caller.call(TRANSACTION_SERVICE + "Begin", request, pb.BeginResponse, queue=name)
             self._link, self._queue, self.id = link, name, reply.unit_id
         if link is not self._link:
             raise error_of("CROSS_DOMAIN", f"a unit of work has the queues of one manager; {queue} is of another one")

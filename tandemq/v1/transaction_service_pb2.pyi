@@ -129,3 +129,55 @@ class RollbackResponse(_message.Message):
     header: _common_pb2.ResponseHeader
     returned: int
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., returned: _Optional[int] = ...) -> None: ...
+
+class ListUnitsRequest(_message.Message):
+    __slots__ = ("domain", "max_units")
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    MAX_UNITS_FIELD_NUMBER: _ClassVar[int]
+    domain: str
+    max_units: int
+    def __init__(self, domain: _Optional[str] = ..., max_units: _Optional[int] = ...) -> None: ...
+
+class OpenUnit(_message.Message):
+    __slots__ = ("unit_id", "client_id", "age", "left", "messages_locked", "messages_put", "calls", "queues")
+    UNIT_ID_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    AGE_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_LOCKED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_PUT_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    unit_id: bytes
+    client_id: bytes
+    age: _duration_pb2.Duration
+    left: _duration_pb2.Duration
+    messages_locked: int
+    messages_put: int
+    calls: int
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, unit_id: _Optional[bytes] = ..., client_id: _Optional[bytes] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., left: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., messages_locked: _Optional[int] = ..., messages_put: _Optional[int] = ..., calls: _Optional[int] = ..., queues: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListUnitsResponse(_message.Message):
+    __slots__ = ("header", "units", "total")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    UNITS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    units: _containers.RepeatedCompositeFieldContainer[OpenUnit]
+    total: int
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., units: _Optional[_Iterable[_Union[OpenUnit, _Mapping]]] = ..., total: _Optional[int] = ...) -> None: ...
+
+class WorkRequest(_message.Message):
+    __slots__ = ("begin",)
+    BEGIN_FIELD_NUMBER: _ClassVar[int]
+    begin: BeginRequest
+    def __init__(self, begin: _Optional[_Union[BeginRequest, _Mapping]] = ...) -> None: ...
+
+class WorkResponse(_message.Message):
+    __slots__ = ("begun", "error")
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    begun: BeginResponse
+    error: _common_pb2.Error
+    def __init__(self, begun: _Optional[_Union[BeginResponse, _Mapping]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...

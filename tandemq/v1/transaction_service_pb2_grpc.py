@@ -55,6 +55,16 @@ class TransactionServiceStub(object):
                 request_serializer=tandemq_dot_v1_dot_transaction__service__pb2.RollbackRequest.SerializeToString,
                 response_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.RollbackResponse.FromString,
                 _registered_method=True)
+        self.Work = channel.stream_stream(
+                '/tandemq.v1.TransactionService/Work',
+                request_serializer=tandemq_dot_v1_dot_transaction__service__pb2.WorkRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.WorkResponse.FromString,
+                _registered_method=True)
+        self.ListUnits = channel.unary_unary(
+                '/tandemq.v1.TransactionService/ListUnits',
+                request_serializer=tandemq_dot_v1_dot_transaction__service__pb2.ListUnitsRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.ListUnitsResponse.FromString,
+                _registered_method=True)
 
 
 class TransactionServiceServicer(object):
@@ -91,6 +101,21 @@ class TransactionServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Work(self, request_iterator, context):
+        """Begins units as Begin does, and carries them: those that are still open when the stream ends, whichever way, are rolled back at once.
+        One answer a request, in order. All of a stream are in the domain of its first (CROSS_DOMAIN).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListUnits(self, request, context):
+        """Units that are open now, the oldest first: for whoever wonders what holds messages.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TransactionServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -113,6 +138,16 @@ def add_TransactionServiceServicer_to_server(servicer, server):
                     servicer.Rollback,
                     request_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.RollbackRequest.FromString,
                     response_serializer=tandemq_dot_v1_dot_transaction__service__pb2.RollbackResponse.SerializeToString,
+            ),
+            'Work': grpc.stream_stream_rpc_method_handler(
+                    servicer.Work,
+                    request_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.WorkRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_transaction__service__pb2.WorkResponse.SerializeToString,
+            ),
+            'ListUnits': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListUnits,
+                    request_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.ListUnitsRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_transaction__service__pb2.ListUnitsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -224,6 +259,60 @@ class TransactionService(object):
             '/tandemq.v1.TransactionService/Rollback',
             tandemq_dot_v1_dot_transaction__service__pb2.RollbackRequest.SerializeToString,
             tandemq_dot_v1_dot_transaction__service__pb2.RollbackResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Work(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/tandemq.v1.TransactionService/Work',
+            tandemq_dot_v1_dot_transaction__service__pb2.WorkRequest.SerializeToString,
+            tandemq_dot_v1_dot_transaction__service__pb2.WorkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListUnits(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.TransactionService/ListUnits',
+            tandemq_dot_v1_dot_transaction__service__pb2.ListUnitsRequest.SerializeToString,
+            tandemq_dot_v1_dot_transaction__service__pb2.ListUnitsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -89,7 +89,39 @@ _TransactionServiceRollbackType = typing_extensions.TypeVar(
     ],
 )
 
-class TransactionServiceStub(typing.Generic[_TransactionServiceTransactType, _TransactionServiceBeginType, _TransactionServiceCommitType, _TransactionServiceRollbackType]):
+_TransactionServiceWorkType = typing_extensions.TypeVar(
+    '_TransactionServiceWorkType',
+    grpc.StreamStreamMultiCallable[
+        tandemq.v1.transaction_service_pb2.WorkRequest,
+        tandemq.v1.transaction_service_pb2.WorkResponse,
+    ],
+    grpc.aio.StreamStreamMultiCallable[
+        tandemq.v1.transaction_service_pb2.WorkRequest,
+        tandemq.v1.transaction_service_pb2.WorkResponse,
+    ],
+    default=grpc.StreamStreamMultiCallable[
+        tandemq.v1.transaction_service_pb2.WorkRequest,
+        tandemq.v1.transaction_service_pb2.WorkResponse,
+    ],
+)
+
+_TransactionServiceListUnitsType = typing_extensions.TypeVar(
+    '_TransactionServiceListUnitsType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.ListUnitsRequest,
+        tandemq.v1.transaction_service_pb2.ListUnitsResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.ListUnitsRequest,
+        tandemq.v1.transaction_service_pb2.ListUnitsResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.ListUnitsRequest,
+        tandemq.v1.transaction_service_pb2.ListUnitsResponse,
+    ],
+)
+
+class TransactionServiceStub(typing.Generic[_TransactionServiceTransactType, _TransactionServiceBeginType, _TransactionServiceCommitType, _TransactionServiceRollbackType, _TransactionServiceWorkType, _TransactionServiceListUnitsType]):
     """For consumers whose work is messages: what they took is settled and what they made of it is sent at once, whatever crashes. Any member takes the call."""
 
     @typing.overload
@@ -109,6 +141,14 @@ class TransactionServiceStub(typing.Generic[_TransactionServiceTransactType, _Tr
         grpc.UnaryUnaryMultiCallable[
             tandemq.v1.transaction_service_pb2.RollbackRequest,
             tandemq.v1.transaction_service_pb2.RollbackResponse,
+        ],
+        grpc.StreamStreamMultiCallable[
+            tandemq.v1.transaction_service_pb2.WorkRequest,
+            tandemq.v1.transaction_service_pb2.WorkResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.transaction_service_pb2.ListUnitsRequest,
+            tandemq.v1.transaction_service_pb2.ListUnitsResponse,
         ],
     ], channel: grpc.Channel) -> None: ...
 
@@ -130,6 +170,14 @@ class TransactionServiceStub(typing.Generic[_TransactionServiceTransactType, _Tr
             tandemq.v1.transaction_service_pb2.RollbackRequest,
             tandemq.v1.transaction_service_pb2.RollbackResponse,
         ],
+        grpc.aio.StreamStreamMultiCallable[
+            tandemq.v1.transaction_service_pb2.WorkRequest,
+            tandemq.v1.transaction_service_pb2.WorkResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.transaction_service_pb2.ListUnitsRequest,
+            tandemq.v1.transaction_service_pb2.ListUnitsResponse,
+        ],
     ], channel: grpc.aio.Channel) -> None: ...
 
     Transact: _TransactionServiceTransactType
@@ -148,6 +196,14 @@ class TransactionServiceStub(typing.Generic[_TransactionServiceTransactType, _Tr
     Rollback: _TransactionServiceRollbackType
     """Gives back what the unit got, to the old places, and forgets the rest. The deliveries count. Repeated, or of a unit that is not open, it does nothing."""
 
+    Work: _TransactionServiceWorkType
+    """Begins units as Begin does, and carries them: those that are still open when the stream ends, whichever way, are rolled back at once.
+    One answer a request, in order. All of a stream are in the domain of its first (CROSS_DOMAIN).
+    """
+
+    ListUnits: _TransactionServiceListUnitsType
+    """Units that are open now, the oldest first: for whoever wonders what holds messages."""
+
 TransactionServiceAsyncStub: typing_extensions.TypeAlias = TransactionServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
         tandemq.v1.transaction_service_pb2.TransactRequest,
@@ -164,6 +220,14 @@ TransactionServiceAsyncStub: typing_extensions.TypeAlias = TransactionServiceStu
     grpc.aio.UnaryUnaryMultiCallable[
         tandemq.v1.transaction_service_pb2.RollbackRequest,
         tandemq.v1.transaction_service_pb2.RollbackResponse,
+    ],
+    grpc.aio.StreamStreamMultiCallable[
+        tandemq.v1.transaction_service_pb2.WorkRequest,
+        tandemq.v1.transaction_service_pb2.WorkResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.ListUnitsRequest,
+        tandemq.v1.transaction_service_pb2.ListUnitsResponse,
     ],
 ]
 
@@ -205,5 +269,23 @@ class TransactionServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[tandemq.v1.transaction_service_pb2.RollbackResponse, collections.abc.Awaitable[tandemq.v1.transaction_service_pb2.RollbackResponse]]:
         """Gives back what the unit got, to the old places, and forgets the rest. The deliveries count. Repeated, or of a unit that is not open, it does nothing."""
+
+    @abc.abstractmethod
+    def Work(
+        self,
+        request_iterator: _MaybeAsyncIterator[tandemq.v1.transaction_service_pb2.WorkRequest],
+        context: _ServicerContext,
+    ) -> typing.Union[collections.abc.Iterator[tandemq.v1.transaction_service_pb2.WorkResponse], collections.abc.AsyncIterator[tandemq.v1.transaction_service_pb2.WorkResponse]]:
+        """Begins units as Begin does, and carries them: those that are still open when the stream ends, whichever way, are rolled back at once.
+        One answer a request, in order. All of a stream are in the domain of its first (CROSS_DOMAIN).
+        """
+
+    @abc.abstractmethod
+    def ListUnits(
+        self,
+        request: tandemq.v1.transaction_service_pb2.ListUnitsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.transaction_service_pb2.ListUnitsResponse, collections.abc.Awaitable[tandemq.v1.transaction_service_pb2.ListUnitsResponse]]:
+        """Units that are open now, the oldest first: for whoever wonders what holds messages."""
 
 def add_TransactionServiceServicer_to_server(servicer: TransactionServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

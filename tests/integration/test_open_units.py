@@ -167,6 +167,25 @@ async def test_an_empty_unit_is_no_error(client: aio.Client) -> None:
         await client.unit().dequeue("no-such-queue")
 
 
+@pytest.mark.parametrize("through", ["a", "b"])
+async def test_u9_a_client_that_goes_away_gives_back_what_it_had_at_once(
+    pair: Cluster, client: aio.Client, through: str
+) -> None:
+    """However long its units may be open, and over the member between too."""
+    orders, legs, _ = await queues(client)
+    await client.enqueue(orders, [b"1", b"2"])
+    leaver = aio.connect(pair.endpoint(through), follow_master=False)
+    units = [leaver.unit(timeout=timedelta(hours=1)) for _ in range(2)]
+    for unit in units:
+        await unit.dequeue(orders)
+        await unit.enqueue(legs, [b"a"])
+    await units[1].commit()
+    await leaver.close()
+    again = await client.dequeue(orders, wait=OUTER_S)
+    assert [(each.payload, each.delivery_count) for each in again] == [(b"1", 2)]
+    assert await payloads(client, legs) == [b"a"]
+
+
 async def test_open_units_are_listed(pair: Cluster, client: aio.Client) -> None:
     orders, legs, _ = await queues(client)
     await client.enqueue(orders, [b"1", b"2"])

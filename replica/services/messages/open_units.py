@@ -15,12 +15,12 @@ from replica.core.ordering.open_units import ID_BYTES, TIMEOUT_MS_MAX, UNITS_MAX
 from replica.core.state.calls import BeginUnit, CommitUnit, PendingCall, PutInUnit, RollbackUnit, SettleInUnit
 from replica.core.state.outcomes import Failed, Moved, UnitBegun, UnitDone, UnitEnded, UnitKept
 from replica.machine import Refused, milliseconds
-from replica.rpc.refusals import abort, refusal
+from replica.rpc.refusals import abort, failure, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
 from replica.services.answers import Answered, FutureWaiter, header_of, level_of, results_of
 from replica.services.checks import stale_epoch
-from replica.services.locality import check_origin
+from replica.services.locality import check_origin, problem_of_origin
 from replica.services.messages.enqueue import columns_and_body
 from tandemq.v1 import queue_service_pb2 as queue_pb2
 from tandemq.v1 import transaction_service_pb2 as pb
@@ -42,7 +42,7 @@ SLICE_PUTS = 500
 
 
 class OpenUnitHandlers:
-    """Begin, Commit, Rollback and ListUnits, and what Enqueue and Settle do in a unit."""
+    """Begin, Commit, Rollback, Work and ListUnits, and what Enqueue and Settle do in a unit."""
 
     def __init__(self, members: Members) -> None:
         self.members = members
@@ -55,6 +55,7 @@ class OpenUnitHandlers:
             "Commit": unary(self.commit),
             "Rollback": unary(self.rollback),
             "ListUnits": unary(self.list_units),
+            "Work": grpc.stream_stream_rpc_method_handler(self.work),
         }
 
     async def begin(self, request: bytes, context: Context) -> bytes:
@@ -70,10 +71,11 @@ class OpenUnitHandlers:
             request,
             context,
             lambda: self.members.of_queue(parsed.queue),
-            lambda domain: self._begin(domain, parsed),
+            lambda domain: self.begin_at(domain, parsed),
         )
 
-    async def _begin(self, domain: Domain, request: pb.BeginRequest) -> Answered:
+    async def begin_at(self, domain: Domain, request: pb.BeginRequest) -> Answered:
+        """At the master of the unit's domain: a BeginResponse."""
         if not knows(domain, request.queue):
             text = f"there is no queue {request.queue!r}; create it first"
             return refusal(Reason.REASON_QUEUE_NOT_FOUND, text, {"queue": request.queue})
@@ -172,6 +174,10 @@ class OpenUnitHandlers:
 
         return await forward.unary(self.members, "TransactionService/ListUnits", request, context, lambda: home, listed)
 
+    async def work(self, _requests: object, context: Context) -> None:
+        """See TransactionService.Work."""
+        await WorkStream(self, context).run()
+
     # -- calls of QueueService -------------------------------------------------------------------------------------
 
     async def enqueue(
@@ -249,6 +255,62 @@ class OpenUnitHandlers:
         domain.submit(PendingCall(waiter, call), node.clock.now_ms())
         node.dispatch(domain)
         return await waiter.future
+
+
+class WorkStream:
+    """One client's units, as long as it is there."""
+
+    def __init__(self, units: OpenUnitHandlers, context: Context) -> None:
+        self.units, self.members, self.context = units, units.members, context
+        self.carried: set[bytes] = set()
+
+    async def run(self) -> None:
+        """Until its client ends it or goes away."""
+        frame = await self.context.read()
+        if not isinstance(frame, bytes):
+            return
+        first = (await parse(pb.WorkRequest, frame, self.context)).begin
+        domain = await forward.wait_for_master(
+            self.members, lambda: self.members.of_queue(first.queue), self.context
+        )  # fmt: skip
+        if domain is None:
+            await forward.pipe(self.members, "TransactionService/Work", frame, self.context)
+            return
+        try:
+            while isinstance(frame, bytes):
+                request = (await parse(pb.WorkRequest, frame, self.context)).begin
+                await self.context.write((await self._begin(domain, request)).SerializeToString())
+                frame = await self.context.read()
+        finally:
+            self._leave(domain)
+
+    async def _begin(self, domain: Domain, request: pb.BeginRequest) -> pb.WorkResponse:
+        problem = (
+            _problem_of_begin(request)
+            or self.units.problem_of_domain(domain, request.queue)
+            or problem_of_origin(self.members, request.queue, self.context)
+        )
+        if not domain.shared.serving:
+            await abort(self.context, Moved("the mastership moved; open the stream again"))
+        result = problem or await self.units.begin_at(domain, request)
+        if isinstance(result, Moved):
+            await abort(self.context, result)
+        if isinstance(result, Failed):
+            return pb.WorkResponse(error=failure(result))
+        begun = pb.BeginResponse.FromString(result)
+        open_ = domain.orders.units
+        if len(self.carried) > 2 * len(open_):
+            self.carried = {each for each in self.carried if open_.find(each) is not None}
+        self.carried.add(begun.unit_id)
+        return pb.WorkResponse(begun=begun)
+
+    def _leave(self, domain: Domain) -> None:
+        """What is still open is rolled back. At once, for whoever was here may have been cancelled."""
+        node, units = self.members.node, domain.orders.units
+        for unit_id in sorted(self.carried):
+            if domain.shared.serving and units.find(unit_id) is not None:
+                domain.submit(PendingCall(FutureWaiter(), RollbackUnit(unit_id)), node.clock.now_ms())
+        node.dispatch(domain)
 
 
 def knows(domain: Domain, name: str) -> bool:

@@ -1,0 +1,66 @@
+"""Begins units of work over a stream of their client, so that they are rolled back as soon as it is gone. It decides
+nothing; where it cannot, the unary call does, and the timeout ends them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from tandemq import retry
+from tandemq.client.calls import TRANSACTION_SERVICE
+from tandemq.client.members import Members
+from tandemq.client.streams import Stream
+from tandemq.errors import TandemqError, to_error
+from tandemq.v1 import transaction_service_pb2 as pb
+
+ATTEMPTS = 2
+"""The first may find that the stream has ended since."""
+
+
+class Carrier:
+    """The stream of one client to one manager. Belongs to one event loop."""
+
+    def __init__(self, members: Members, timeout_s: float) -> None:
+        self._members = members
+        self._timeout_s = timeout_s
+        self._lock = asyncio.Lock()
+        self._call: Any = None
+        self._stream: Stream | None = None
+
+    async def begin(self, request: pb.BeginRequest) -> pb.BeginResponse | None:
+        """None: not over a stream. Raises what the manager refuses, with nothing begun."""
+        reply: pb.WorkResponse | None = None
+        async with self._lock:
+            for _ in range(ATTEMPTS):
+                try:
+                    reply = await self._ask(request)
+                except TandemqError:
+                    self.close()
+                else:
+                    break
+        if reply is None:
+            return None
+        if reply.HasField("error"):
+            error = to_error(reply.error)
+            if error.reason == "CROSS_DOMAIN":  # of this stream: another call has none
+                return None
+            raise error
+        self._members.learn(reply.begun.header, request.queue)
+        return reply.begun
+
+    async def _ask(self, request: pb.BeginRequest) -> pb.WorkResponse:
+        if self._stream is None:
+            await self._members.located()
+            domain = self._members.masters.domain_of(request.queue) or "main"
+            endpoint = retry.first_endpoint(self._members.endpoints(domain), self._members.master(domain))
+            self._call = self._members.channel(endpoint).stream_stream(TRANSACTION_SERVICE + "Work")()
+            self._stream = Stream(self._call, endpoint)
+        await self._stream.write(pb.WorkRequest(begin=request).SerializeToString())
+        return pb.WorkResponse.FromString(await self._stream.read_first(self._timeout_s))
+
+    def close(self) -> None:
+        """Its units that are still open are rolled back."""
+        call, self._call, self._stream = self._call, None, None
+        if call is not None:
+            call.cancel()
