@@ -86,6 +86,7 @@ class Opener(Taker):
         asked = self.committing = Committing(unit.id, self.now_s, sources, [each.index for each in batch])
         self.book.done_with(self.now_s, asked.indexes)
         done = await unit.commit()
+        self.committing = None
         self.run.sometimes("an open unit committed")
         answer = {queue: [(each.index, each.id) for each in receipts] for queue, receipts in done.items()}
         some = next(iter(done.values()))[0]
