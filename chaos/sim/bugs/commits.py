@@ -61,7 +61,7 @@ def ack_without_own_fsync(patch: Patch) -> None:
     _set_advance(patch, commit_index_of)
 
 
-@bug("solo-before-register", "P2", "A master that loses its peer goes on alone at once.", "split", first=1)
+@bug("solo-before-register", "P2", "A master that loses its peer goes on alone at once.", "split", first=3)
 def solo_before_the_register(patch: Patch) -> None:
     original = Mastership.on_lost
 
@@ -93,7 +93,7 @@ def publish_first(patch: Patch) -> None:
     patch.setattr(CommitRule, "record_solo", lambda _self, _since: None)  # it would hold the publication back
 
 
-@bug("failed-add-forgets", "P2, P3", "An addition without an answer drops the requirement.", "half_added", first=3)
+@bug("failed-add-forgets", "P2, P3", "An addition without an answer drops the requirement.", "half_added", first=5)
 def failed_add_drops_the_requirement(patch: Patch) -> None:
     original = CommitRule.on_add_result
 
@@ -106,7 +106,7 @@ def failed_add_drops_the_requirement(patch: Patch) -> None:
     patch.setattr(CommitRule, "on_add_result", on_add_result)
 
 
-@bug("serve-before-commit", "P6", "A claimant serves while the register still says CLAIMED.", "split", first=1)
+@bug("serve-before-commit", "P6", "A claimant serves while the register still says CLAIMED.", "split", first=15)
 def serve_before_the_commit(patch: Patch) -> None:
     original = Mastership.on_epoch_durable
 
@@ -119,7 +119,7 @@ def serve_before_the_commit(patch: Patch) -> None:
     patch.setattr(Mastership, "on_epoch_durable", on_epoch_durable)
 
 
-@bug("unknown-is-done", "P6", "A set of the register without an answer counts as done.", "split", first=1)
+@bug("unknown-is-done", "P6", "A set of the register without an answer counts as done.", "split", first=14)
 def unknown_is_success(patch: Patch) -> None:
     original = Mastership.on_set_result
 

@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     "P5, reliability 2",
     "A member outside of the committed set may become master.",
     "restart",
-    first=10,
+    first=12,
 )
 def set_is_no_condition(patch: Patch) -> None:
     patch.setattr(failover.promotion, "is_eligible", lambda _member, data, _register: data is not None and data.is_good)
     patch.setattr(failover.register, "check_claim", lambda _current, _desired: None)  # the witness asks the same
 
 
-@bug("bad-copy-promoted", "P5", "A member may become master whatever its data mark says.", "disk", first=13)
+@bug("bad-copy-promoted", "P5", "A member may become master whatever its data mark says.", "disk", first=15)
 def mark_is_no_condition(patch: Patch) -> None:
     def is_eligible(member: str, _data: DataMark, register: Any) -> bool:
         return register is not None and member in register.eligible_set
@@ -53,7 +53,7 @@ def mark_is_no_condition(patch: Patch) -> None:
     patch.setattr(failover.gate, "_misfit", lambda _verdict, _now, **_by: "")  # the gate asks the same
 
 
-@bug("restart-keeps-epoch", "P11, reliability 4", "A master that restarts goes on in its epoch.", "tail", first=1)
+@bug("restart-keeps-epoch", "P11, reliability 4", "A master that restarts goes on in its epoch.", "tail", first=3)
 def resume_the_epoch(patch: Patch) -> None:
     original = Mastership.start
 
@@ -88,7 +88,7 @@ def _any_number_is_let_in(patch: Patch) -> None:
     "P4",
     "A claim takes the number after its author's own, whatever others use.",
     "newborn",
-    first=1001,
+    first=1017,
 )
 def own_number_plus_one(patch: Patch) -> None:
     patch.setattr(replica.core.mastership.claims, "next_epoch", lambda _register, own, _promised, _peer: own + 1)
@@ -101,7 +101,7 @@ def own_number_plus_one(patch: Patch) -> None:
     "A restarted master whose peer cannot be reached claims the number it had.",
     "blackout",
     2_000,
-    first=20,
+    first=22,
 )
 def epoch_kept_when_alone(patch: Patch) -> None:
     original = Claims.epoch_above_all
@@ -157,7 +157,7 @@ def any_sync_is_taken(patch: Patch) -> None:
     "P7",
     "A master does not look whether the register holds another record.",
     "register",
-    first=3,
+    first=5,
 )
 def register_is_not_read_again(patch: Patch) -> None:
     patch.setattr(Mastership, "check_own", lambda _self, _register: None)
@@ -185,7 +185,7 @@ def holder_goes_first(patch: Patch) -> None:
     patch.setattr(failover.promotion, "compare", lambda _own, _peer: Ends.EQUAL)
 
 
-@bug("start-goes-alone", "P20", "A member that starts waits for no peer that may serve too.", "lying", first=18)
+@bug("start-goes-alone", "P20", "A member that starts waits for no peer that may serve too.", "lying", first=20)
 def start_goes_alone(patch: Patch) -> None:
     patch.setattr(Mastership, "may_still_come", lambda _self, _now_ms: False)
 
@@ -230,7 +230,7 @@ def sync_is_taken_back(patch: Patch) -> None:
     "reliability 5",
     "A master does not begin anew with a replica of its own epoch.",
     "flap",
-    first=23,
+    first=25,
 )
 def no_new_handshake(patch: Patch) -> None:
     original = Mastership.on_hello
@@ -248,7 +248,7 @@ def no_new_handshake(patch: Patch) -> None:
     "P10, reliability 6",
     "What a replica has beyond its master counts as held.",
     "half_added",
-    first=25,
+    first=135,
 )
 def tail_is_acknowledged(patch: Patch) -> None:
     original = SyncTarget.begin
@@ -261,12 +261,12 @@ def tail_is_acknowledged(patch: Patch) -> None:
     patch.setattr(SyncTarget, "begin", begin)
 
 
-@bug("tail-not-cut", "P10, reliability 6", "A replica keeps what its new master does not have.", "tail", first=27)
+@bug("tail-not-cut", "P10, reliability 6", "A replica keeps what its new master does not have.", "tail", first=143)
 def tail_is_not_cut(patch: Patch) -> None:
     patch.setattr(replica.core.replication.sync_target, "cut_above", lambda shared, _begin: shared.log.last_index)
 
 
-@bug("digests-not-compared", "P11", "Two logs count as equal where epoch and index are.", "tail", first=1)
+@bug("digests-not-compared", "P11", "Two logs count as equal where epoch and index are.", "tail", first=3)
 def digests_are_not_compared(patch: Patch) -> None:
     _compare_no_digests(patch)
     resume_the_epoch(patch)
@@ -288,7 +288,7 @@ def no_mark_before_a_transfer(patch: Patch) -> None:
     "pair-protocol 5.19",
     "A classifier that says nothing, or WAIT, lets a member go on.",
     "alone",
-    first=17,
+    first=19,
 )
 def no_answer_is_a_yes(patch: Patch) -> None:
     original = failover.gate._rule

@@ -43,7 +43,7 @@ def delay_is_halved(patch: Patch) -> None:
     patch.setattr(module, "delivery_times", delivery_times)
 
 
-@bug("delay-lost-at-takeover", "semantics 3.12", "A new master delivers what is delayed at once.", "letters")
+@bug("delay-lost-at-takeover", "semantics 3.12", "A new master delivers what is delayed at once.", "letters", first=2)
 def delay_is_lost_at_takeover(patch: Patch) -> None:
     def forget(_state: Any, queue: QueueState) -> None:
         for start, end, _ in list(queue.delayed):
@@ -64,7 +64,7 @@ def release_is_at_once(patch: Patch) -> None:
     patch.setattr(module, "return_messages", return_messages)
 
 
-@bug("waiting-holds-no-group", "semantics 3.3", "What waits for its time lets its group go on.", "letters")
+@bug("waiting-holds-no-group", "semantics 3.3", "What waits for its time lets its group go on.", "letters", first=5)
 def waiting_holds_no_group(patch: Patch) -> None:
     module: Any = import_module("replica.machine.apply.apply")
     original = module.return_messages
@@ -87,7 +87,7 @@ def delayed_is_lost_at_takeover(patch: Patch) -> None:
     _at_takeover(patch, forget)
 
 
-@bug("dies-too-early", "semantics 3.7", "A message dies one delivery before its queue's limit.", "letters")
+@bug("dies-too-early", "semantics 3.7", "A message dies one delivery before its queue's limit.", "letters", first=3)
 def dies_too_early(patch: Patch) -> None:
     module: Any = import_module("replica.machine.apply.time")
     original = module.deliveries_max
@@ -105,7 +105,7 @@ def never_dies(patch: Patch) -> None:
     "0012",
     "A new master delivers what has died, and was not moved.",
     "letters",
-    first=50,
+    first=58,
 )
 def death_is_forgotten_at_takeover(patch: Patch) -> None:
     def forget(state: Any, queue: QueueState) -> None:
@@ -169,13 +169,19 @@ def id_is_lost_at_takeover(patch: Patch) -> None:
     _at_takeover(patch, forget)
 
 
-@bug("id-kept-for-ever", "semantics 3.3", "A dedup id is known beyond its window.", "letters")
+@bug("id-kept-for-ever", "semantics 3.3", "A dedup id is known beyond its window.", "letters", first=11)
 def id_is_kept_for_ever(patch: Patch) -> None:
     patch.setattr(DedupIds, "find", lambda self, name, _time_ms, _config: self._rows.get(name, (0, 0))[0])
     patch.setattr(DedupIds, "forget", lambda _self, _time_ms, _config: None)
 
 
-@bug("expired-is-delivered", "semantics 3.12", "A message whose time is over is delivered all the same.", "letters")
+@bug(
+    "expired-is-delivered",
+    "semantics 3.12",
+    "A message whose time is over is delivered all the same.",
+    "letters",
+    first=3,
+)
 def expired_is_delivered(patch: Patch) -> None:
     module: Any = import_module("replica.machine.plan.lease")
     patch.setattr(module, "_unexpired", lambda part, _time_ms: ((part.start, part.end),))
@@ -190,7 +196,7 @@ def drops_the_newest(patch: Patch) -> None:
     patch.setattr(QueueState, "droppable", droppable)
 
 
-@bug("drops-whatever-priority", "R159", "A full queue drops the oldest, of whatever priority.", "requests")
+@bug("drops-whatever-priority", "R159", "A full queue drops the oldest, of whatever priority.", "requests", first=3)
 def drops_whatever_priority(patch: Patch) -> None:
     def droppable(self: QueueState) -> Iterator[Run]:
         yield from sorted(run for level in self.ready for run in level)

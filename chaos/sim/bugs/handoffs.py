@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from replica.core.state.write_tokens import WriteToken
 
 
-@bug("ceded-not-promised", "P15", "The epoch that is given away is not stored as promised.", "midway", 2_000, first=21)
+@bug("ceded-not-promised", "P15", "The epoch that is given away is not stored as promised.", "midway", 2_000, first=23)
 def ceded_is_no_promise(patch: Patch) -> None:
     original = MemberRole.become_ceding
 
@@ -26,7 +26,7 @@ def ceded_is_no_promise(patch: Patch) -> None:
     patch.setattr(MemberRole, "become_ceding", become_ceding)
 
 
-@bug("no-way-out-of-doubt", "P16", "A master that has ceded waits for ever for the other one.", "midway", first=73)
+@bug("no-way-out-of-doubt", "P16", "A master that has ceded waits for ever for the other one.", "midway", first=75)
 def doubt_has_no_way_out(patch: Patch) -> None:
     for key in ((HandoffState.CEDING, HandoffEvent.LINK_LOST), (HandoffState.CEDING, HandoffEvent.DEADLINE)):
         patch.setattr(table, "TABLE", {at: row for at, row in table.TABLE.items() if at != key})
@@ -44,7 +44,14 @@ def unrecorded_is_never_recorded(patch: Patch) -> None:
     patch.setattr(Claims, "record", lambda _self, _register: None)
 
 
-@bug("alone-by-a-handoff", "P18", "Who takes the role without the register requires itself alone.", "midway", 2_000)
+@bug(
+    "alone-by-a-handoff",
+    "P18",
+    "Who takes the role without the register requires itself alone.",
+    "midway",
+    2_000,
+    first=6,
+)
 def alone_by_a_handoff(patch: Patch) -> None:
     original = Claims.begin_unrecorded
 

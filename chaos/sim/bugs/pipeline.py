@@ -29,7 +29,13 @@ if TYPE_CHECKING:
 PUBLICATIONS, READERS, LATE, REBUILT = "publications", "readers", "late_readers", "rebuilt"
 
 
-@bug("publication-waits-for-who-decided", "W1", "Only the master that decided a batch carries it out.", PUBLICATIONS)
+@bug(
+    "publication-waits-for-who-decided",
+    "W1",
+    "Only the master that decided a batch carries it out.",
+    PUBLICATIONS,
+    first=29,
+)
 def only_who_decides_carries_out(patch: Patch) -> None:
     original, turn = (
         replica.core.ordering.publishing.Publishing.publish,
@@ -49,7 +55,7 @@ def only_who_decides_carries_out(patch: Patch) -> None:
     )
 
 
-@bug("publication-not-hidden", "W2", "Rows of a batch are seen as they enter.", PUBLICATIONS)
+@bug("publication-not-hidden", "W2", "Rows of a batch are seen as they enter.", PUBLICATIONS, first=3)
 def nothing_is_hidden(patch: Patch) -> None:
     patch.setattr(Stages, "seen", lambda _self, _queue_id, last_index: last_index)
     patch.setattr(Stages, "show", lambda self, queue_id: self.reached.get(queue_id, 1 << 62))
@@ -112,7 +118,9 @@ def numbers_are_forgotten(patch: Patch) -> None:
     patch.setattr(replica.machine.features.batches, "plan_batch", plan_batch)
 
 
-@bug("numbers-forgotten-in-snapshots", "J7", "A snapshot does not say which batches were taken.", PUBLICATIONS)
+@bug(
+    "numbers-forgotten-in-snapshots", "J7", "A snapshot does not say which batches were taken.", PUBLICATIONS, first=10
+)
 def numbers_are_in_no_snapshot(patch: Patch) -> None:
     patch.setattr(replica.machine.rows.snapshot, "batch_rows", lambda _state: [])
 
@@ -127,7 +135,7 @@ def readers_hold_nothing(patch: Patch) -> None:
     patch.setattr(replica.core.ordering.readers.Hold, "lowest", lambda _self: replica.core.ordering.readers.NOBODY)
 
 
-@bug("readers-lose-silently", "J6", "A reader that lost its place reads on where the log begins.", LATE)
+@bug("readers-lose-silently", "J6", "A reader that lost its place reads on where the log begins.", LATE, first=69)
 def losses_are_silent(patch: Patch) -> None:
     original = replica.machine.features.readers.named_reader
 
@@ -154,7 +162,7 @@ def the_journal_goes_beyond_the_disk(patch: Patch) -> None:
     patch.setattr(replica.services.admin.journal, "bounds_of", bounds_of)
 
 
-@bug("trimmed-places-are-good", "J4", "Reading goes on behind what was trimmed, without a word.", LATE)
+@bug("trimmed-places-are-good", "J4", "Reading goes on behind what was trimmed, without a word.", LATE, first=26)
 def trimmed_places_are_good(patch: Patch) -> None:
     original, records = replica.node.journal.bounds_of, replica.node.journal.records
     patch.setattr(replica.node.journal, "bounds_of", lambda shared: original(shared)._replace(first=1))

@@ -95,7 +95,7 @@ def leased_ahead_at_once(patch: Patch) -> None:
     patch.setattr(Ahead, "lease", lease)
 
 
-@bug("index-restarts", "semantics 3.12", "A queue that was purged numbers from 1 again.", "swarm", first=13)
+@bug("index-restarts", "semantics 3.12", "A queue that was purged numbers from 1 again.", "swarm", first=22)
 def index_restarts(patch: Patch) -> None:
     module: Any = import_module("replica.machine.apply.queue")
     original = module._purge
@@ -113,7 +113,7 @@ def index_restarts(patch: Patch) -> None:
     "semantics 3.7",
     "A new master forgets what its predecessor had leased out.",
     "restart",
-    first=1,
+    first=3,
 )
 def leases_lost_at_takeover(patch: Patch) -> None:
     module: Any = import_module("replica.machine.apply.apply")
@@ -143,7 +143,7 @@ def held_released_twice(patch: Patch) -> None:
     patch.setattr(Holding, "_release", release)
 
 
-@bug("one-copy-is-enough", "ruling 1", "A queue that requires two copies is content with one.", "swarm", first=1)
+@bug("one-copy-is-enough", "ruling 1", "A queue that requires two copies is content with one.", "swarm", first=3)
 def one_copy_is_enough(patch: Patch) -> None:
     patch.setattr(Orders, "wanted_copies", lambda _self, pending: max(pending.min_copies, 1))
 
@@ -179,7 +179,7 @@ def lease_cut_short(patch: Patch) -> None:
     "semantics 3.7",
     "A lease is confirmed as extended, and ends when it would have.",
     "swarm",
-    first=1,
+    first=24,
 )
 def extension_is_lost(patch: Patch) -> None:
     module: Any = import_module("replica.machine.apply.apply")
@@ -215,7 +215,7 @@ def group_goes_on_early(patch: Patch) -> None:
     "semantics 3.3",
     "A message of a group leaves before both members know of its lease.",
     "groups",
-    first=155,
+    first=162,
 )
 def group_given_out_before_commit(patch: Patch) -> None:
     patch.setattr(Machine, "is_ordered", lambda _self, _queue_id: False)
@@ -238,7 +238,7 @@ def group_is_lost_at_takeover(patch: Patch) -> None:
     patch.setattr(module, "_role", role)
 
 
-@bug("leases-not-restarted", "semantics 3.7", "A takeover leaves the leases as short as they were.", "restart", first=1)
+@bug("leases-not-restarted", "semantics 3.7", "A takeover leaves the leases as short as they were.", "restart", first=3)
 def leases_are_not_restarted(patch: Patch) -> None:
     module: Any = import_module("replica.machine.apply.apply")
     patch.setattr(module, "_role", lambda _state, _time_ms: module.Applied((), []))

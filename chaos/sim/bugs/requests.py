@@ -33,7 +33,7 @@ def second_answer_is_confirmed(patch: Patch) -> None:
     patch.setattr(module, "_may_answer", may_answer)
 
 
-@bug("reply-before-commit", "R018, ruling 13", "An answer is confirmed before it is committed.", "requests", first=125)
+@bug("reply-before-commit", "R018, ruling 13", "An answer is confirmed before it is committed.", "requests", first=127)
 def answered_before_commit(patch: Patch) -> None:
     original = Replying.order
 
@@ -61,7 +61,7 @@ def answers_are_exchanged(patch: Patch) -> None:
     patch.setattr(Completions, "read", read)
 
 
-@bug("answer-is-not-copied", "R018", "The queue that a request names for its answer gets none.", "requests")
+@bug("answer-is-not-copied", "R018", "The queue that a request names for its answer gets none.", "requests", first=3)
 def answer_is_not_copied(patch: Patch) -> None:
     patch.setattr(Completions, "owe", lambda _self, _index, _to, _correlation_id: None)
 

@@ -38,7 +38,7 @@ def saved_without_bodies(patch: Patch) -> None:
     "R153",
     "A change of the persistence is answered when its first part is saved.",
     "changes",
-    first=10,
+    first=13,
 )
 def saved_in_part(patch: Patch) -> None:
     original = Saving.holds
@@ -52,7 +52,7 @@ def saved_in_part(patch: Patch) -> None:
     patch.setattr(Saving, "holds", holds)
 
 
-@bug("saved-and-not-transferred", "R153", "A full transfer takes saved messages into memory only.", "changes", first=45)
+@bug("saved-and-not-transferred", "R153", "A full transfer takes saved messages into memory only.", "changes", first=49)
 def saved_and_not_transferred(patch: Patch) -> None:
     original = Receiver._on_segments
 

@@ -30,7 +30,7 @@ def renumbers(patch: Patch) -> None:
     patch.setattr(Outbox, "opened", opened)
 
 
-@bug("sdk-new-identity", "ruling 17", "The SDK opens every stream under a new identity.", "swarm", first=3)
+@bug("sdk-new-identity", "ruling 17", "The SDK opens every stream under a new identity.", "swarm", first=6)
 def new_identity(patch: Patch) -> None:
     original = Producer._session
 
