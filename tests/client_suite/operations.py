@@ -14,6 +14,7 @@ from typing import Any
 
 from tandemq import Outgoing, aio
 from tandemq.client.aio import PartlyRefused, ReceivedBatch
+from tandemq.client.reactions import Cancel, Change, MoveTo
 from tandemq.client.settling import Act
 from tandemq.errors import LeaseLost, TandemqError
 from tandemq.v1 import queue_admin_service_pb2 as admin
@@ -336,6 +337,48 @@ class Redrive(Filled):
         ]
 
 
+class Reactive(Operation):
+    """Six messages, of which a consumer has the first two."""
+
+    async def prepare(self, client: aio.Client, queue: str) -> None:
+        for name in (queue, f"{queue}-aside"):
+            await client.create_queue(name, admin.QueueConfig(reactions_enabled=True))
+        await client.enqueue(queue, numbered(6))
+        assert len(await client.dequeue(queue, 2, lease=LONG)) == 2
+
+    async def react(self, client: aio.Client, queue: str, action: Cancel | Change | MoveTo) -> tuple[int, int]:
+        done = await client.react(queue, "tq_index < 5", action, everything=True)
+        return done.applied, done.locked
+
+
+class CancelSome(Reactive):
+    async def act(self, client: aio.Client, queue: str, prepared: None) -> tuple[int, int]:
+        return await self.react(client, queue, Cancel())
+
+    async def check(self, client: aio.Client, queue: str, prepared: None, answer: tuple[int, int]) -> None:
+        assert answer == (2, 2)
+        assert await bodies(client, queue) == [b"0", b"1", b"4", b"5"]
+
+
+class PutAside(Reactive):
+    async def act(self, client: aio.Client, queue: str, prepared: None) -> tuple[int, int]:
+        return await self.react(client, queue, MoveTo(f"{queue}-aside"))
+
+    async def check(self, client: aio.Client, queue: str, prepared: None, answer: tuple[int, int]) -> None:
+        assert answer == (2, 2)
+        assert await bodies(client, queue) == [b"0", b"1", b"4", b"5"]
+        assert await bodies(client, f"{queue}-aside") == [b"2", b"3"]
+
+
+class Correct(Reactive):
+    async def act(self, client: aio.Client, queue: str, prepared: None) -> tuple[int, int]:
+        return await self.react(client, queue, Change(b"new"))
+
+    async def check(self, client: aio.Client, queue: str, prepared: None, answer: tuple[int, int]) -> None:
+        assert answer == (2, 2)
+        assert await bodies(client, queue) == [b"0", b"1", b"4", b"5", b"new", b"new"]
+
+
 class Answer(Operation):
     """One answer to a request that names a queue for it: there is one, and one copy of it."""
 
@@ -432,6 +475,6 @@ OPERATIONS: dict[str, Operation] = {
     for kind in (
         *(Create, Send, SendMany, Produce, Receive, ReceiveAtOnce, WaitFor, Consume, ConsumeGroups),
         *(Acknowledge, Release, Reject, Extend, SettleInParts, Browse, Purge, Update, Delete, BeRefused),
-        *(Move, DeleteSome, Redrive, Answer),
+        *(Move, DeleteSome, Redrive, Answer, CancelSome, PutAside, Correct),
     )
 }
