@@ -54,6 +54,7 @@ from replica.services.admin.readers import ReaderHandlers
 from replica.services.admin.restore import RestoreHandlers
 from replica.services.admin.sweeps import SweepHandlers
 from replica.services.admin.weights import WeightHandlers
+from replica.services.links.agent import Agent
 from replica.services.messages.queue import QueueHandlers
 from replica.services.messages.react import ReactionHandlers
 from replica.services.messages.stage import StageHandlers
@@ -65,7 +66,9 @@ from replica.services.pair.orders import OrderHandlers, journalled
 from replica.services.pair.status import StatusHandlers
 from storage.errors import StorageError
 from tandemq.ambient import monotonic_ms, random_bytes
+from tandemq.config_links import endpoints_of
 from tandemq.errors import error_of
+from tandemq.finding.directory import Directory
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
@@ -213,6 +216,9 @@ class Manager:
             link=link,
         )
         node.on_tick.append(operator.look)
+        agent = Agent(members, reports, endpoints_of(config.links))
+        members.directory = Directory(agent.resolvers)
+        node.on_tick.append(agent.look)
         health = Health(node, members, self._open_ports)
         upkeeps: list[Maintenance] = []
         reactions.connect(

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tandemq.client.target import UNIX, is_port
+from tandemq.config_links import Links, problem_of
 from tandemq.config_slips import near_miss, suggestion
 from tandemq.listening import problem_of_local
 
@@ -134,9 +135,7 @@ class Failover(msgspec.Struct, frozen=True, kw_only=True):
     members: tuple[str, ...] = ()  # of classifier `combine`
     rule: str = "all"  # of `combine`: all, any, veto, or how many must agree
     probe_address: str = ""  # of `alt-path`: the peer by another network
-    probe_http: bool = (
-        False  # of `alt-path`: want an answer to GET /livez there; a connection alone shows only a kernel
-    )
+    probe_http: bool = False  # of `alt-path`: want an answer to GET /livez; a connection alone shows only a kernel
     probe_bias_ms: int = 2000  # a replica looks, and outdates its peer, this much later than a master would
     probe_targets: tuple[str, ...] = ()  # of `alt-path`: host:port that answer while this member is not cut off
     outdate_endpoint: str = ""  # of `peer-outdate`: the peer's client port by another network
@@ -175,6 +174,7 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     failover: Failover = Failover()
     etcd: Etcd = Etcd()
+    links: Links = Links()
 
     @property
     def authority(self) -> str:
@@ -201,7 +201,7 @@ class Key(NamedTuple):
 
 
 NESTED: Mapping[str, type[msgspec.Struct]] = MappingProxyType(
-    {"timers": Timers, "limits": Limits, "failover": Failover, "etcd": Etcd}
+    {"timers": Timers, "limits": Limits, "failover": Failover, "etcd": Etcd, "links": Links}
 )
 _KINDS = MappingProxyType({field.name: field.type for field in msgspec.structs.fields(ManagerConfig)})
 _ELSEWHERE = ("peer_member", "peer_address", "peer_endpoint", "witness", *NESTED)
@@ -306,8 +306,7 @@ def environment_values(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _take(values: dict[str, Any], section: str, key: str, value: Any, source: str, *, strict: bool = True) -> None:
-    known = SECTIONS[section].get(key)
-    if known is None:
+    if (known := SECTIONS[section].get(key)) is None:
         raise ConfigError(f"{source}: unknown key {section}.{key}{suggestion(key, SECTIONS[section])}")
     try:
         converted = msgspec.convert(value, known.kind, strict=strict)
@@ -393,8 +392,7 @@ def _check_pair(config: ManagerConfig, source: str) -> None:
         raise ConfigError(
             f"{source}: witness.address and etcd.endpoints are both given; one register decides, so name one of them"
         )
-    addresses = [*list(peer.items())[1:]]
-    addresses += [("witness.address", config.witness)] if config.witness else []
+    addresses = [*list(peer.items())[1:], *([("witness.address", config.witness)] if config.witness else [])]
     addresses += [("etcd.endpoints", each) for each in config.etcd.endpoints]
     for key, value in addresses:
         parse_address(value, f"{source}: {key}")
@@ -450,6 +448,8 @@ def _check_failover_numbers(config: ManagerConfig, source: str) -> None:
 
 
 def _check_listening(config: ManagerConfig, source: str) -> None:
+    if unlinked := problem_of(config.links, (config.pair, config.member, config.peer_member)):
+        raise ConfigError(f"{source}: {unlinked}")
     seen: dict[Address, str] = {}
     if (problem := problem_of_local(config)) is not None:
         raise ConfigError(f"{source}: {problem}")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.node.loop import Node
     from replica.node.network import Network
+    from tandemq.finding.directory import Directory
 
 MAIN = "main"
 LOCAL = "local"
@@ -102,6 +103,8 @@ class Members:
         """Of all who look through messages at this member."""
         self.doubting = Doubting(node.store.doubts)
         node.on_tick.append(lambda _now: self.doubting.look(tuple(self.by_name.values())))
+        self.directory: Directory | None = None
+        """Where other managers are; None: nothing is sent on from here."""
         self.looking = asyncio.Lock()
         """Held by the one who looks for all whose filter found nothing yet."""
 
@@ -158,7 +161,9 @@ class Members:
         return self.network.channel(address, options)
 
     async def close(self) -> None:
-        """Let go of the proxy's channels."""
+        """Let go of the proxy's channels, and of who knows other managers."""
         for pipes in self._pipes:
             await pipes.channel.close()
+        if self.directory is not None:
+            await self.directory.close()
         await self._channel.close()

@@ -254,12 +254,16 @@ class Client:
         number: int = 0,
         after: int = 0,
         query_id: str = "",
+        forward: bool = False,
     ) -> UnitReceipts:
         """Acknowledges all messages of `taken` and sends those of `puts`, by queue: all of it happens, or nothing does.
 
         Whoever serves after a crash has all of it or nothing, and a call that is repeated, as this one does by itself
         until it is answered, has one effect. All queues are of one domain of one manager. The receipts come by queue,
         as `puts` names them.
+
+        A message for `//manager/queue` of another manager than the one whose messages are settled, or with `forward`
+        than one's own, enters a transmission queue with the unit, and is sent on from there: once, later, in order.
 
         Nothing was done when it raises: LeaseLost when a lease holds its messages no more, so somebody else may do the
         work; ResourceExhausted (QUEUE_FULL) when one message has no room, for a unit never waits; InvalidRequest
@@ -282,6 +286,7 @@ class Client:
                 number=number,
                 after=after,
                 query_id=query_id,
+                forward=forward,
             )
         )
 

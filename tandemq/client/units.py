@@ -12,8 +12,10 @@ from tandemq.client.outgoing import Attributes, Outgoing, to_message
 from tandemq.client.receipts import Receipts, receipts_of
 from tandemq.client.settling import Act, to_settlement
 from tandemq.errors import error_of
+from tandemq.finding.names import is_full, parse_queue
 from tandemq.v1 import queue_service_pb2
 from tandemq.v1 import transaction_service_pb2 as pb
+from tandemq.v1.message_pb2 import Message
 
 
 class UnitReceipts(dict[str, Receipts]):
@@ -39,12 +41,16 @@ async def transact(
     number: int = 0,
     after: int = 0,
     query_id: str = "",
+    forward: bool = False,
 ) -> UnitReceipts:
     """Acknowledges all messages of `taken` and sends those of `puts`, by queue: all of it happens, or nothing does.
 
     Whoever serves after a crash has all of it or nothing, and a call that is repeated, as this one does by itself
     until it is answered, has one effect. All queues are of one domain of one manager. The receipts come by queue,
     as `puts` names them.
+
+    A message for `//manager/queue` of another manager than the one whose messages are settled, or with `forward`
+    than one's own, enters a transmission queue with the unit, and is sent on from there: once, later, in order.
 
     Nothing was done when it raises: LeaseLost when a lease holds its messages no more, so somebody else may do the
     work; ResourceExhausted (QUEUE_FULL) when one message has no room, for a unit never waits; InvalidRequest
@@ -62,13 +68,7 @@ async def transact(
         if batch.lease_id and batch:
             act = Act(batch.lease_id, queue_service_pb2.OUTCOME_ACK)
             settles.setdefault(batch.queue, []).append(to_settlement(act, batch.ranges()))
-    rows = {
-        queue: [
-            to_message(message, Attributes()) if isinstance(message, bytes) else to_message(*message)
-            for message in messages
-        ]
-        for queue, messages in (puts or {}).items()
-    }
+    rows = {queue: _rows_of(messages) for queue, messages in (puts or {}).items()}
     named = list(rows)
     rows = {queue: messages for queue, messages in rows.items() if messages}
     queues = [*settles, *rows]
@@ -76,7 +76,7 @@ async def transact(
         return UnitReceipts({queue: Receipts(0, (), {}) for queue in named})
     if not queues:
         raise error_of("BAD_REQUEST", f"unit {number} of writer {writer} settles and sends nothing; leave it out")
-    link, names = _one_link(client, queues)
+    link, names = _one_link(client, settles, rows, forward=forward)
     request = pb.TransactRequest(
         request_id=request_id or new_request_id(),
         settles=[pb.QueueSettlements(queue=names[queue], settlements=each) for queue, each in settles.items()],
@@ -88,9 +88,8 @@ async def transact(
         after=after,
         query_id=query_id,
     )
-    reply = await link.caller.call(
-        TRANSACTION_SERVICE + "Transact", request, pb.TransactResponse, queue=names[queues[0]]
-    )  # fmt: skip
+    there = next((name for name in names.values() if not is_full(name)), "")
+    reply = await link.caller.call(TRANSACTION_SERVICE + "Transact", request, pb.TransactResponse, queue=there)
     results = {queue: put.results for queue, put in zip(rows, reply.puts, strict=bool(reply.puts))}
     done = UnitReceipts(
         {queue: receipts_of(reply.header, results.get(queue, ()), duplicate=reply.duplicate) for queue in named}
@@ -99,10 +98,22 @@ async def transact(
     return done
 
 
-def _one_link(client: Linked, queues: Iterable[str]) -> tuple[Link, dict[str, str]]:
-    """The connection for all of them, and each one's name there."""
-    found = {queue: client.links.at(queue) for queue in queues}
-    links = [link for link, _ in found.values()]
-    if any(link is not links[0] for link in links):
-        raise error_of("CROSS_DOMAIN", f"a unit of work has the queues of one manager, not {', '.join(found)}")
-    return links[0], {queue: name for queue, (_, name) in found.items()}
+def _rows_of(messages: Iterable[bytes | Outgoing]) -> list[Message]:
+    return [
+        to_message(message, Attributes()) if isinstance(message, bytes) else to_message(*message)
+        for message in messages
+    ]
+
+
+def _one_link(
+    client: Linked, settled: Iterable[str], sent: Iterable[str], *, forward: bool
+) -> tuple[Link, dict[str, str]]:
+    """The connection for all of them, and each one's name there: that of what is sent on is its full name."""
+    taken = {queue: client.links.at(queue) for queue in settled}
+    found = taken | {queue: client.links.at(queue) for queue in sent}
+    at = {id(link): link for link, _ in taken.values()}
+    if len(at) > 1:
+        raise error_of("CROSS_DOMAIN", f"a unit of work settles at one manager, not {', '.join(taken)}")
+    links = {id(link): link for link, _ in found.values()}
+    home = next(iter((at or links).values())) if at or (len(links) == 1 and not forward) else client.links.own
+    return home, {queue: name if link is home else str(parse_queue(queue)) for queue, (link, name) in found.items()}

@@ -111,14 +111,16 @@ class EnqueueResult(_message.Message):
     def __init__(self, index: _Optional[int] = ..., id: _Optional[bytes] = ..., completion: _Optional[_Union[_common_pb2.Completion, str]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ..., handle: _Optional[bytes] = ..., duplicate: bool = ..., final_state: _Optional[_Union[FinalState, str]] = ..., reply: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., completed: bool = ...) -> None: ...
 
 class EnqueueResponse(_message.Message):
-    __slots__ = ("header", "results", "duplicate")
+    __slots__ = ("header", "results", "duplicate", "forwarded")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    FORWARDED_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     results: _containers.RepeatedCompositeFieldContainer[EnqueueResult]
     duplicate: bool
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., results: _Optional[_Iterable[_Union[EnqueueResult, _Mapping]]] = ..., duplicate: bool = ...) -> None: ...
+    forwarded: str
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., results: _Optional[_Iterable[_Union[EnqueueResult, _Mapping]]] = ..., duplicate: bool = ..., forwarded: _Optional[str] = ...) -> None: ...
 
 class ProduceOpen(_message.Message):
     __slots__ = ("client_id", "queue", "min_copies", "epoch", "full_wait")

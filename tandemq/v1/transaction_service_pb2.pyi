@@ -29,7 +29,7 @@ class QueueMessages(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ...) -> None: ...
 
 class TransactRequest(_message.Message):
-    __slots__ = ("request_id", "settles", "puts", "min_copies", "epoch", "writer", "number", "after", "query_id")
+    __slots__ = ("request_id", "settles", "puts", "min_copies", "epoch", "writer", "number", "after", "query_id", "forwarder", "domain")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SETTLES_FIELD_NUMBER: _ClassVar[int]
     PUTS_FIELD_NUMBER: _ClassVar[int]
@@ -39,6 +39,8 @@ class TransactRequest(_message.Message):
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     AFTER_FIELD_NUMBER: _ClassVar[int]
     QUERY_ID_FIELD_NUMBER: _ClassVar[int]
+    FORWARDER_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
     request_id: bytes
     settles: _containers.RepeatedCompositeFieldContainer[QueueSettlements]
     puts: _containers.RepeatedCompositeFieldContainer[QueueMessages]
@@ -48,15 +50,19 @@ class TransactRequest(_message.Message):
     number: int
     after: int
     query_id: str
-    def __init__(self, request_id: _Optional[bytes] = ..., settles: _Optional[_Iterable[_Union[QueueSettlements, _Mapping]]] = ..., puts: _Optional[_Iterable[_Union[QueueMessages, _Mapping]]] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ..., writer: _Optional[str] = ..., number: _Optional[int] = ..., after: _Optional[int] = ..., query_id: _Optional[str] = ...) -> None: ...
+    forwarder: str
+    domain: str
+    def __init__(self, request_id: _Optional[bytes] = ..., settles: _Optional[_Iterable[_Union[QueueSettlements, _Mapping]]] = ..., puts: _Optional[_Iterable[_Union[QueueMessages, _Mapping]]] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ..., writer: _Optional[str] = ..., number: _Optional[int] = ..., after: _Optional[int] = ..., query_id: _Optional[str] = ..., forwarder: _Optional[str] = ..., domain: _Optional[str] = ...) -> None: ...
 
 class QueueResults(_message.Message):
-    __slots__ = ("queue", "results")
+    __slots__ = ("queue", "results", "forwarded")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
+    FORWARDED_FIELD_NUMBER: _ClassVar[int]
     queue: str
     results: _containers.RepeatedCompositeFieldContainer[_queue_service_pb2.EnqueueResult]
-    def __init__(self, queue: _Optional[str] = ..., results: _Optional[_Iterable[_Union[_queue_service_pb2.EnqueueResult, _Mapping]]] = ...) -> None: ...
+    forwarded: str
+    def __init__(self, queue: _Optional[str] = ..., results: _Optional[_Iterable[_Union[_queue_service_pb2.EnqueueResult, _Mapping]]] = ..., forwarded: _Optional[str] = ...) -> None: ...
 
 class TransactResponse(_message.Message):
     __slots__ = ("header", "puts", "duplicate", "differs")

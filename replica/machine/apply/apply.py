@@ -297,7 +297,8 @@ def _lease(state: State, lease_id: int, time_ms: int, op: record_pb2.LeaseOp) ->
     lease = Lease(lease_id, op.queue_id, held, op.client_id, op.expires_at_ms, op.duration_ms, time_ms, op.unit)
     queue.totals.delivered += lease.ranges.size
     queue.leases[lease_id] = state.leases[lease_id] = lease
-    state.lease_ends.push(lease.expires_at_ms, op.queue_id, lease_id)
+    if lease.duration_ms:
+        state.lease_ends.push(lease.expires_at_ms, op.queue_id, lease_id)
     if op.batch_number:
         note_batch(state, op, lease_id, runs)
     return Applied((op.queue_id,), freed, lease_id)
@@ -358,6 +359,8 @@ def _count_settled(state: State, queue: QueueState, effect: record_pb2.SettleEff
 def _role(state: State, time_ms: int) -> Applied:
     """Consumers had no master to settle at: every lease restarts in full."""
     for lease in state.leases.values():
+        if not lease.duration_ms:
+            continue  # it does not end by time
         lease.expires_at_ms = time_ms + lease.duration_ms
         state.touch((lease.queue_id,))
         state.lease_ends.push(lease.expires_at_ms, lease.queue_id, lease.lease_id)

@@ -22,8 +22,11 @@ RESERVED = "tq_"
 UTF8_BYTES_MAX = 4  # of one character
 
 
-def check_content(messages: message_pb2.MessageBatch) -> None:
-    """Refused, if a client may not send it. Costs nothing for columns that are not used."""
+def check_content(messages: message_pb2.MessageBatch, *, managers: bool = False) -> None:
+    """Refused, if a client may not send it. Costs nothing for columns that are not used.
+
+    `managers`: names that are a manager's may be there: it has put them there, or another one has.
+    """
     for name, column in (
         ("content_types", messages.content_types),
         ("correlation_ids", messages.correlation_ids),
@@ -37,7 +40,7 @@ def check_content(messages: message_pb2.MessageBatch) -> None:
         names: set[str] = set()
         for each in messages.properties:
             names.update(each.entries)
-        _check_names(names)
+        _check_names(name for name in names if not (managers and name.startswith(RESERVED)))
 
 
 def check_message(message: message_pb2.Message) -> None:

@@ -16,6 +16,9 @@ from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
+FOR_EVER = -1
+"""Duration of a lease that does not end by time: by a settlement, or with its queue (X4)."""
+
 
 class Narrower(Protocol):
     """Whatever knows what one consumer wants of a queue; reads bodies, so it is no part of the machine."""
@@ -31,7 +34,7 @@ class LeaseCall:
     max_messages: int
     max_bytes: int  # payload bytes; one message is given whatever its size
     client_id: bytes
-    duration_ms: int  # 0: the queue's
+    duration_ms: int  # 0: the queue's; or FOR_EVER
     immediate: bool
     request_id: bytes = b""
     request_hash: int = 0
@@ -61,13 +64,14 @@ def plan_lease(state: State, now_ms: int, call: LeaseCall) -> record_pb2.RecordH
         return None
     duration_ms = call.duration_ms or milliseconds(queue.config.lease_duration)
     if call.unit:
-        duration_ms = max(0, call.until_ms - time_ms)
+        duration_ms = max(1, call.until_ms - time_ms)  # it ends: 0 would be for ever
+    ends = not call.immediate and duration_ms != FOR_EVER
     op = record_pb2.LeaseOp(
         queue_id=queue.queue_id,
         ranges=[common_pb2.IndexRange(first=start, count=end - start) for start, end in runs],
         client_id=call.client_id,
-        expires_at_ms=0 if call.immediate else time_ms + duration_ms,
-        duration_ms=0 if call.immediate else duration_ms,
+        expires_at_ms=time_ms + duration_ms if ends else 0,
+        duration_ms=duration_ms if ends else 0,
         immediate=call.immediate,
         unit=call.unit,
     )

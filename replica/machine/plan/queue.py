@@ -12,6 +12,7 @@ from replica.machine.state import config as rules
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
+from replica.machine.state.system_names import is_system
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -50,7 +51,8 @@ def plan_queue(state: State, member_names: Sequence[str], now_ms: int, call: Que
 
 
 def _create(state: State, member_names: Sequence[str], call: QueueCall) -> record_pb2.QueueOp:
-    rules.check_name(call.name, state.limits)
+    if not is_system(call.name):
+        rules.check_name(call.name, state.limits)
     check_free(state, call.name)
     if len(state.queues) >= state.limits.queues_max:
         raise Refused(

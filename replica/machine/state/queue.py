@@ -33,7 +33,7 @@ class Lease:
     ranges: RangeSet  # messages that it still holds, never empty
     client_id: bytes
     expires_at_ms: int
-    duration_ms: int  # to restart it in full at a takeover
+    duration_ms: int  # to restart it in full at a takeover; 0: it does not end by time
     since_ms: int = 0  # when its messages were delivered
     unit: bytes = b""  # the open unit of work that has locked them
 

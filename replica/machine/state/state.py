@@ -87,7 +87,8 @@ class State:
     def named(self, name: str) -> QueueState:
         queue_id = self.ids.get(name)
         if queue_id is None:
-            raise Refused(common_pb2.REASON_QUEUE_NOT_FOUND, f"there is no queue {name!r}; create it first")
+            text = f"there is no queue {name!r}; create it first"
+            raise Refused(common_pb2.REASON_QUEUE_NOT_FOUND, text, {"queue": name})
         return self.queues[queue_id]
 
     def numbered(self, queue_id: int) -> QueueState:
@@ -230,7 +231,8 @@ class State:
         for stage in self.stages.by_id.values():
             self.stage_ends.push(stage.expires_at_ms, 0, stage.number)
         for lease in self.leases.values():
-            self.lease_ends.push(lease.expires_at_ms, lease.queue_id, lease.lease_id)
+            if lease.duration_ms:
+                self.lease_ends.push(lease.expires_at_ms, lease.queue_id, lease.lease_id)
         for queue in self.queues.values():
             if queue.timed:
                 for start, end in queue.waiting_in(0, 1 << 63):

@@ -36,12 +36,18 @@ def problem_of_size(request: bytes, limits: Limits) -> Failed | None:
 
 
 async def columns_and_body(
-    queue: str, rows: Sequence[Message], limits: Limits, too_large: Reason = Reason.REASON_MESSAGE_TOO_LARGE
+    queue: str,
+    rows: Sequence[Message],
+    limits: Limits,
+    too_large: Reason = Reason.REASON_MESSAGE_TOO_LARGE,
+    *,
+    managers: bool = False,
 ) -> tuple[Columns, bytes]:
     """What the machine must know of the messages, and the body of their record. Raises Refused.
 
     `queue`: named in the body; empty for messages of more than one.
     `too_large`: why a body beyond `batch_bytes_max` is refused.
+    `managers`: see `check_content`.
     """
     if len(rows) > limits.batch_messages_max:
         text = f"{len(rows)} messages in a batch; it may have 1 to {limits.batch_messages_max}"
@@ -58,7 +64,7 @@ async def columns_and_body(
                 start, in_slice = end, 0
                 if end < len(counts):
                     await asyncio.sleep(0)
-    check_content(made.messages)
+    check_content(made.messages, managers=managers)
     columns = columns_of(made)
     body = made.SerializeToString(deterministic=True)
     if len(body) > limits.batch_bytes_max:

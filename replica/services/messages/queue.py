@@ -34,6 +34,8 @@ from replica.services.messages.enqueue import SLICE_PROPERTIES, columns_and_body
 from replica.services.messages.one_way import OneWay
 from replica.services.messages.open_units import OpenUnitHandlers
 from replica.services.messages.produce import ProduceStream
+from replica.services.messages.transact import TransactionHandlers
+from tandemq.finding.names import is_full
 from tandemq.v1.common_pb2 import Level, Reason
 from tandemq.v1.queue_service_pb2 import (
     BrowsePageRequest,
@@ -47,6 +49,7 @@ from tandemq.v1.queue_service_pb2 import (
     SettleRequest,
     SettleResponse,
 )
+from tandemq.v1.transaction_service_pb2 import TransactRequest, TransactResponse
 
 if TYPE_CHECKING:
     from replica.core.domain import Domain
@@ -70,6 +73,7 @@ class QueueHandlers:
         self.completions = CompletionHandlers(members)
         self.one_way = OneWay(members)
         self.units = OpenUnitHandlers(members)
+        self.whole_units = TransactionHandlers(members)
         self._waiting: dict[bytes, Consumer] = {}
         """Dequeue calls that wait at this master, by request id: at most one of an id is handed messages."""
 
@@ -104,6 +108,8 @@ class QueueHandlers:
             await abort(context, problem)
         parsed = await parse(EnqueueRequest, request, context, len(request))
         await check_request_id(parsed.request_id, context)
+        if is_full(parsed.queue) and not parsed.unit_id:
+            return await self._elsewhere(parsed, context)
         if (problem := problem_of_ttl(parsed.messages) or problem_of_wait("wait", parsed.wait)) is not None:
             await abort(context, problem)
         await check_origin(self.members, parsed.queue, context)
@@ -126,6 +132,16 @@ class QueueHandlers:
         response = self._enqueued(self.members.of_queue(parsed.queue), parsed, result)
         if result.handles and full_until_ms:
             await self._wait_for_ends(parsed.queue, response, (full_until_ms - node.clock.now_ms()) / 1_000)
+        return response.SerializeToString()
+
+    async def _elsewhere(self, request: EnqueueRequest, context: Context) -> bytes:
+        """By a full name: a unit of one put, whose messages may go on to another manager."""
+        unit = TransactRequest(request_id=request.request_id, min_copies=request.min_copies, epoch=request.epoch)
+        unit.puts.add(queue=request.queue, messages=request.messages)
+        done = TransactResponse.FromString(await self.whole_units.transact(unit.SerializeToString(), context))
+        (put,) = done.puts
+        response = EnqueueResponse(header=done.header, results=put.results, duplicate=done.duplicate)
+        response.forwarded = put.forwarded
         return response.SerializeToString()
 
     async def _order(

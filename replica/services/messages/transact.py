@@ -11,21 +11,28 @@ from replica.core.state.outcomes import Failed, Moved, UnitDone
 from replica.machine import QueuePut, QueueSettling, Refused, UnitCall, UnitIdentity
 from replica.machine.plan.stage import NAME_BYTES_MAX
 from replica.machine.plan.unit import QUEUES_MAX
+from replica.machine.state.system_names import is_system
+from replica.node.members import LOCAL, MAIN
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
 from replica.services.answers import Answered, FutureWaiter, header_of, level_of, results_of
 from replica.services.checks import problem_of_ttl, stale_epoch
+from replica.services.elsewhere import ensure
 from replica.services.locality import check_origin
 from replica.services.messages.enqueue import ROW_BYTES_MORE, columns_and_body
+from replica.services.messages.entering import Entering, entering_of, here
 from replica.services.messages.open_units import OpenUnitHandlers, knows
 from replica.services.weighing import problem_of_unit, too_many
 from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from replica.core.domain import Domain
+    from replica.core.state.outcomes import EnqueueDone
     from replica.machine import Limits
     from replica.node.members import Members
     from tandemq.v1.message_pb2 import Message
@@ -54,14 +61,19 @@ class TransactionHandlers:
         await check_request_id(parsed.request_id, context)
         if (problem := _problem_of_counts(parsed, limits) or _problem_of_identity(parsed)) is not None:
             await abort(context, problem)
-        names = list(dict.fromkeys([each.queue for each in parsed.settles] + [each.queue for each in parsed.puts]))
-        rows = [row for put in parsed.puts for row in put.messages]
+        try:
+            settles = [QueueSettling(here(self.members, each.queue), each.settlements) for each in parsed.settles]
+            entering = entering_of(self.members, parsed)
+        except Refused as refused:
+            await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
+        names = list(dict.fromkeys([each.queue for each in settles] + [each.queue for each in entering]))
+        rows = [row for each in entering for row in each.rows]
         if (problem := _problem_of_names(self.members, names) or problem_of_ttl(rows)) is not None:
             await abort(context, problem)
         for name in names:
             await check_origin(self.members, name, context)
         try:
-            asked = await self._call(parsed, rows, forward.member_of(self.members, context))
+            asked = await self._call(parsed, settles, entering, rows, forward.member_of(self.members, context))
         except Refused as refused:
             await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
         return await forward.unary(
@@ -69,22 +81,31 @@ class TransactionHandlers:
             "TransactionService/Transact",
             request,
             context,
-            lambda: self.members.of_queue(_first_known(self.members, names)),
-            lambda domain: self._transact(domain, parsed, asked, names),
+            lambda: _home_of(self.members, names),
+            lambda domain: self._transact(domain, parsed, asked, names, entering),
         )
 
-    async def _call(self, request: pb.TransactRequest, rows: list[Message], member: str) -> Transact:
+    async def _call(
+        self,
+        request: pb.TransactRequest,
+        settles: list[QueueSettling],
+        entering: list[Entering],
+        rows: list[Message],
+        member: str,
+    ) -> Transact:
         limits = self.members.node.limits
-        settles = [QueueSettling(each.queue, each.settlements) for each in request.settles]
         puts: list[QueuePut] = []
         body = b""
-        if request.puts:
-            name = request.puts[0].queue if len(request.puts) == 1 else ""
-            columns, body = await columns_and_body(name, rows, limits, too_large=Reason.REASON_TXN_TOO_LARGE)
+        if entering:
+            name = entering[0].queue if len(entering) == 1 else ""
+            managers = bool(request.forwarder) or any(each.onward for each in entering)
+            columns, body = await columns_and_body(
+                name, rows, limits, too_large=Reason.REASON_TXN_TOO_LARGE, managers=managers
+            )
             start = 0
-            for put in request.puts:
-                puts.append(QueuePut(put.queue, columns.part(start, len(put.messages))))
-                start += len(put.messages)
+            for each in entering:
+                puts.append(QueuePut(each.queue, columns.part(start, len(each.rows))))
+                start += len(each.rows)
         parts = [each.SerializeToString(deterministic=True) for each in request.settles]
         # Which messages of the body are whose is part of what was asked for.
         shares = [part for put in puts for part in (put.queue.encode(), put.columns.count.to_bytes(8, "big"))]
@@ -98,13 +119,26 @@ class TransactionHandlers:
         return Transact(call, body, request.min_copies)
 
     async def _transact(
-        self, domain: Domain, request: pb.TransactRequest, asked: Transact, names: list[str]
+        self,
+        domain: Domain,
+        request: pb.TransactRequest,
+        asked: Transact,
+        names: list[str],
+        entering: list[Entering],
     ) -> Answered:
         if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
             return stale
         # Again: a queue that was made meanwhile may be of another domain.
         if (problem := _problem_of_names(self.members, names)) is not None:
             return problem
+        if request.domain and request.domain != domain.shared.name:
+            known = _first_known(self.members, names)
+            text = f"queue {known} is in domain {domain.shared.name}, and the unit is to be in {request.domain}"
+            return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": known})
+        for each in entering:
+            lack = await ensure(self.members, domain, each.queue, each.target) if is_system(each.queue) else None
+            if lack is not None:
+                return lack
         node, waiter = self.members.node, FutureWaiter()
         domain.submit(PendingCall(waiter, asked), node.clock.now_ms())
         node.dispatch(domain)
@@ -116,12 +150,29 @@ class TransactionHandlers:
         header.epoch, header.copies = result.epoch, result.copies
         header.level = level_of(result.copies, volatile=result.volatile)
         response = pb.TransactResponse(header=header, duplicate=result.duplicate, differs=result.differs)
-        first_ordinal = 0
-        for put, done in zip(request.puts, result.puts, strict=True) if result.puts else ():
-            results = results_of(domain.shared.domain, put.queue, put.messages, done, first_ordinal)
-            response.puts.add(queue=put.queue, results=results)
-            first_ordinal += len(put.messages)
+        if result.puts:
+            _fill_in(response, request, domain.shared.domain, entering, result.puts)
         return response.SerializeToString()
+
+
+def _fill_in(
+    response: pb.TransactResponse,
+    request: pb.TransactRequest,
+    domain: int,
+    entering: list[Entering],
+    puts: Sequence[EnqueueDone],
+) -> None:
+    """What each message came to, under the put that it was asked for by."""
+    for put in request.puts:
+        response.puts.add(queue=put.queue)
+    first_ordinal = 0
+    for each, done in zip(entering, puts, strict=True):
+        results = results_of(domain, each.queue, each.rows, done, first_ordinal)
+        first_ordinal += len(each.rows)
+        for place, result in zip(each.places, results, strict=True):
+            response.puts[place].results.append(result)
+        for place in set(each.places) if each.onward else ():
+            response.puts[place].forwarded = each.queue
 
 
 def _problem_of_size(request: bytes, limits: Limits) -> Failed | None:
@@ -164,15 +215,15 @@ def _problem_of_identity(request: pb.TransactRequest) -> Failed | None:
 
 
 def _problem_of_names(members: Members, names: list[str]) -> Failed | None:
-    """U1: one domain."""
+    """U1: one domain. A queue of the manager's own is made in that one."""
     if not names:
         text = "a unit of work without settlements and messages; name at least one of them"
         return refusal(Reason.REASON_BAD_REQUEST, text)
     known = _first_known(members, names)
-    first = members.of_queue(known)
+    first = _home_of(members, names)
     for name in names:
         other = members.of_queue(name)
-        if other is not first and knows(other, name):
+        if other is not first and knows(other, name) and not is_system(name):
             text = (
                 f"queue {known} is in domain {first.shared.name}, queue {name} in {other.shared.name}; "
                 "a unit of work has one domain"
@@ -181,6 +232,14 @@ def _problem_of_names(members: Members, names: list[str]) -> Failed | None:
     return None
 
 
+def _home_of(members: Members, names: list[str]) -> Domain:
+    """Where the unit is ordered."""
+    if all(map(is_system, names)):
+        return members.by_name[MAIN if members.peer else LOCAL]
+    return members.of_queue(_first_known(members, names))
+
+
 def _first_known(members: Members, names: list[str]) -> str:
     """One that is nowhere says nothing of the domain; it is refused there, unless the call is a repetition."""
-    return next((name for name in names if knows(members.of_queue(name), name)), names[0])
+    told = [name for name in names if not is_system(name)]
+    return next((name for name in told if knows(members.of_queue(name), name)), (told or names)[0])

@@ -17,6 +17,8 @@ from replica.machine.features.batches import (
     plan_ack_batch,
     plan_batch,
 )
+from replica.machine.plan.lease import FOR_EVER
+from replica.machine.plan.time import next_due_ms
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
@@ -224,3 +226,22 @@ def test_queues_that_have_none(driver: Driver) -> None:
         reason(driver, lambda: last_batch(driver.master.state, driver.master.state.named("nobody"), "x"))
         == common_pb2.REASON_QUEUE_NOT_FOUND
     )
+
+
+def test_x4_a_lease_without_end_ends_by_its_acknowledgement_alone(driver: Driver) -> None:
+    driver.send(2)
+    state = driver.master.state
+    call = BatchCall("q", "xmit", 1, 1, 1 << 20, FOR_EVER)
+    driver.order(driver.plan(lambda: plan_batch(state, driver.now_ms, call)))
+    driver.now_ms += 1_000 * 365 * 86_400_000
+    assert driver.expire() == 0
+    driver.order(record_pb2.RecordHeader(time_ms=driver.now_ms, role=record_pb2.RoleOp(owner="b")))
+    driver.now_ms += 365 * 86_400_000
+    assert driver.expire() == 0, "no takeover gives it an end"
+    assert driver.restored().digest() == driver.master.digest()
+    assert next_due_ms(driver.restored().state) is None
+    assert driver.lease()[1] == [2]
+    ack = plan_ack_batch(state, driver.now_ms, AckBatchCall("q", "xmit", 1))
+    assert ack is not None
+    driver.order(ack)
+    assert driver.info().length == 1

@@ -1,0 +1,28 @@
+"""Says which queues a manager makes for itself, by their names; decides nothing.
+
+No client's queue begins with SYSTEM.; these may be made by hand all the same, with attributes of their own.
+"""
+
+from __future__ import annotations
+
+import re
+
+XMIT = "SYSTEM.XMIT/"
+"""What it is followed by is the manager that the messages in it go to (X1)."""
+DEAD = "SYSTEM.DEAD"
+"""Messages that came from another manager and have no place here, or travelled too far (X5)."""
+_TARGET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def xmit_queue(target: str) -> str:
+    return XMIT + target
+
+
+def target_of(queue: str) -> str:
+    """The manager that its messages go to; empty: it is no transmission queue."""
+    target = queue.removeprefix(XMIT)
+    return target if target != queue and _TARGET.fullmatch(target) else ""
+
+
+def is_system(queue: str) -> bool:
+    return queue == DEAD or bool(target_of(queue))

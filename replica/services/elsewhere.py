@@ -1,0 +1,122 @@
+"""Decides whether a full name is of a queue here, and what becomes of messages for a queue of another manager: they
+enter the transmission queue for it (X2). Sends nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from replica.core.state.calls import PendingCall
+from replica.core.state.outcomes import Failed, QueueDone
+from replica.machine import QueueCall, Refused
+from replica.machine.state.system_names import DEAD, xmit_queue
+from replica.node.members import LOCAL
+from replica.services.answers import FutureWaiter
+from tandemq.errors import TandemqError
+from tandemq.finding.names import is_full, parse_queue
+from tandemq.peer.v1.record_pb2 import QueueAction
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from replica.core.domain import Domain
+    from replica.core.state.outcomes import Moved
+    from replica.node.members import Members
+    from tandemq.v1.message_pb2 import Message
+
+TO, SOURCE_ID, HOPS = "tq_to", "tq_source_id", "tq_hops"
+DEDUP_ID = "tq_dedup_id"
+"""Kept for the queue that the message is for: in the transmission queue it would meet those of others."""
+DEAD_REASON, ORIGIN = "tq_dead_letter_reason", "tq_origin_queue"
+HOPS_MAX = 8
+LOOP_LIMIT = "LOOP_LIMIT"
+
+
+class Onward(NamedTuple):
+    """A queue of another manager."""
+
+    target: str
+    full_name: str
+
+    @property
+    def through(self) -> str:
+        """The transmission queue."""
+        return xmit_queue(self.target)
+
+
+def onward_of(members: Members, name: str) -> Onward | str:
+    """Where messages for it go: on, or into the queue here that is called so. Raises Refused (BAD_NAME)."""
+    if not is_full(name):
+        return name
+    try:
+        full = parse_queue(name)
+    except TandemqError as error:
+        raise Refused(Reason.REASON_BAD_NAME, error.message, error.metadata) from error
+    if full.manager in (members.pair, members.member, members.peer) and full.manager:
+        return full.queue
+    if not full.manager:
+        text = f"{name}: a manager sends on what names its manager; write //manager/queue"
+        raise Refused(Reason.REASON_BAD_NAME, text, {"queue": name})
+    return Onward(full.manager, str(full))
+
+
+def stamp(row: Message, onward: Onward) -> str:
+    """Writes into the message where it goes; says into which queue here it enters.
+
+    One that has come through too many managers goes no further: their resolvers lead in a circle (X5).
+    """
+    if _hops(row) >= HOPS_MAX:
+        row.properties[DEAD_REASON].text = LOOP_LIMIT
+        row.properties[ORIGIN].text = onward.full_name
+        return DEAD
+    row.properties[TO].text = onward.full_name
+    if row.dedup_id:
+        row.properties[DEDUP_ID].text = row.dedup_id
+        row.ClearField("dedup_id")
+    return onward.through
+
+
+def _hops(row: Message) -> int:
+    return row.properties[HOPS].integer if HOPS in row.properties else 0
+
+
+def next_hop(row: Message) -> None:
+    """It is about to leave for another manager."""
+    row.properties[HOPS].integer = _hops(row) + 1
+
+
+async def ensure(members: Members, domain: Domain, name: str, target: str = "") -> Failed | Moved | None:
+    """Makes a queue of the manager's own where it is not there yet, at the serving master. `target`: the manager that
+    messages in it go to; one that nobody knows gets no queue (MANAGER_NOT_FOUND).
+    """
+    machine = domain.shared.machine
+    if machine is not None and machine.queue_id(name) is not None:
+        return None
+    if target:
+        assert members.directory is not None, "a member that serves clients has one"
+        try:
+            await members.directory.find(target)
+        except TandemqError as error:
+            return Failed(_reason(error), error.message, dict(error.metadata), None)
+    local = domain.shared.name == LOCAL
+    config = admin_pb2.QueueConfig(
+        domain=domain.shared.name,
+        replication=admin_pb2.REPLICATION_NONE if local else admin_pb2.REPLICATION_FULL,
+        persistence=admin_pb2.PERSISTENCE_CONDITIONAL,  # X7: as the message says
+        max_message_bytes=members.node.limits.batch_bytes_max,
+    )
+    holders = [members.member] if local else sorted({members.member, members.peer} - {""})
+    call = QueueCall(QueueAction.QUEUE_ACTION_CREATE, name, config=config, members=holders, open_members=holders)
+    node, waiter = members.node, FutureWaiter()
+    domain.submit(PendingCall(waiter, call), node.clock.now_ms())
+    node.dispatch(domain)
+    result = await waiter.future
+    if isinstance(result, Failed) and result.reason == Reason.REASON_QUEUE_EXISTS:
+        return None  # somebody else's first message
+    assert not isinstance(result, QueueDone) or result.queue == name
+    return None if isinstance(result, QueueDone) else result  # type: ignore[return-value]  # Failed or Moved
+
+
+def _reason(error: TandemqError) -> Reason:
+    known = Reason.DESCRIPTOR.values_by_name.get(f"REASON_{error.reason}")
+    return known.number if known is not None else Reason.REASON_INTERNAL  # type: ignore[return-value]  # enum number

@@ -1,0 +1,1 @@
+"""Carries messages to other managers; never decides which queue they enter there."""

@@ -1,0 +1,258 @@
+"""Carries the messages of one transmission queue to their manager: batch n, leased here for as long as it takes, is
+unit n of a writer there, and is acknowledged then (X3). A crash anywhere repeats the step under the same number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from replica.core.messages import bodies
+from replica.core.state.calls import PendingCall
+from replica.core.state.outcomes import Failed, Moved
+from replica.machine import AckBatchCall, BatchCall, Refused, SettleCall
+from replica.machine.features.batches import holder, last_batch, open_batches
+from replica.machine.plan.lease import FOR_EVER
+from replica.node.counting import until_committed
+from replica.services.answers import FutureWaiter
+from replica.services.links.leaving import Bound, by_queue, leaving_of, without_place
+from storage.errors import CorruptRecord
+from tandemq.ambient import monotonic_s
+from tandemq.client.calls import STAGE_SERVICE, TRANSACTION_SERVICE
+from tandemq.client.identity import new_request_id
+from tandemq.errors import TandemqError, error_of, reason_name
+from tandemq.v1 import stage_service_pb2 as stage_pb
+from tandemq.v1 import transaction_service_pb2 as pb
+from tandemq.v1.common_pb2 import IndexRange
+from tandemq.v1.pair_service_pb2 import PairEventKind
+from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_RELEASE, Outcome, Settlement
+
+if TYPE_CHECKING:
+    from replica.core.domain import Domain
+    from replica.core.state.calls import AnyCall
+    from replica.core.state.outcomes import Answer
+    from replica.machine import Lease, NumberedBatch, QueueState
+    from replica.node.members import Members
+    from replica.operations.reports import Reports
+    from tandemq import aio
+
+log = logging.getLogger("tandemq.links")
+
+CONSUMER = "xmit"
+BATCH_MESSAGES, BATCH_BYTES = 1_000, 1 << 20
+BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.1, 5.0
+DOUBT_S = 10.0
+"""After this time no copy of a call that was not answered is under way any more: its deadline is over."""
+NOTE_S = 10.0
+"""So long a link stands still before an event says so."""
+
+
+class NotHere(Exception):  # noqa: N818 - no fault: the mastership, or the queue, has gone
+    """Whoever serves now goes on."""
+
+
+class Carrier:
+    """One link: one order."""
+
+    def __init__(self, members: Members, reports: Reports, domain: Domain, queue: str, target: str) -> None:
+        self.members, self.reports = members, reports
+        self.domain, self.queue, self.target = domain, queue, target
+        self.writer = f"{CONSUMER}/{members.pair or members.member}/{domain.shared.name}/{target}"
+        self.wake = asyncio.Event()
+        self.most = BATCH_MESSAGES
+        self.last: int | None = None
+        """The writer's last number at the target; None: not asked yet."""
+        self.there = ""
+        """The domain of the target that it is known in."""
+        self.doubt_s = monotonic_s()
+        """When a call was last left without an answer, by whoever served before perhaps."""
+        self.failures = 0
+        self.since_s = 0.0
+        self.told = False
+
+    @property
+    def serves(self) -> bool:
+        """Whether it is this member's to carry."""
+        machine = self.domain.shared.machine
+        return self.domain.shared.serving and machine is not None and machine.queue_id(self.queue) is not None
+
+    async def run(self, client: aio.Client) -> None:
+        """As long as this member serves the queue."""
+        async with client:
+            while self.serves:
+                self.wake.clear()
+                try:
+                    if await self._turn(client):
+                        self._went_on()
+                    else:
+                        await self.wake.wait()
+                except NotHere:
+                    continue
+                except (TandemqError, CorruptRecord) as error:
+                    await self._stand(error)
+
+    # -- one batch -------------------------------------------------------------------------------------------------
+
+    async def _turn(self, client: aio.Client) -> bool:
+        """False: there is nothing to carry."""
+        if not await until_committed(self.domain):
+            raise NotHere
+        queue = self._queue()
+        if not queue.length:
+            return False
+        if self.last is None:
+            await self._ask(client)
+        await self._settle_left(queue)
+        batches = self._batches()
+        if not batches:
+            await self._take(queue)
+            batches = self._batches()
+            if not batches:
+                return False
+            self.doubt_s = monotonic_s() - DOUBT_S  # nobody has sent it yet
+        number, batch, lease = batches[0]
+        await self._send(client, number, self._read(batch, lease))
+        await self._order(AckBatchCall(self.queue, CONSUMER, number))
+        self.most = min(BATCH_MESSAGES, 2 * self.most)
+        return True
+
+    def _queue(self) -> QueueState:
+        machine = self.domain.shared.machine
+        if not self.domain.shared.serving or machine is None:
+            raise NotHere
+        try:
+            return machine.state.named(self.queue)
+        except Refused as gone:
+            raise NotHere from gone
+
+    def _batches(self) -> list[tuple[int, NumberedBatch, Lease]]:
+        machine = self.domain.shared.machine
+        queue = self._queue()
+        assert machine is not None
+        return open_batches(machine.state, queue, CONSUMER)
+
+    async def _ask(self, client: aio.Client) -> None:
+        """What the target has had: a batch that is new here must be new there."""
+        request = stage_pb.GetWriterRequest(writer=self.writer)
+        reply = await client.links.own.caller.call(STAGE_SERVICE + "GetWriter", request, stage_pb.GetWriterResponse)
+        self.last, self.there = reply.batch, reply.header.domain
+
+    async def _take(self, queue: QueueState) -> None:
+        machine = self.domain.shared.machine
+        assert machine is not None
+        assert self.last is not None
+        number = max(last_batch(machine.state, queue, CONSUMER), self.last) + 1
+        sound = self.domain.consumers.damage.sound
+        await self._order(BatchCall(self.queue, CONSUMER, number, self.most, BATCH_BYTES, FOR_EVER, sound))
+
+    def _read(self, batch: NumberedBatch, lease: Lease) -> list[Bound]:
+        machine = self.domain.shared.machine
+        assert machine is not None
+        now_ms = self.members.node.clock.now_ms()
+        ranges = [IndexRange(first=start, count=end - start) for start, end in batch.runs]
+        slices = machine.segments_of(lease.queue_id, ranges)
+        store, shared = self.members.node.store, self.domain.shared
+        rows = [leaving_of(row, now_ms) for row in bodies.rows_of(store, shared, self.queue, lease.lease_id, slices)]
+        if len(rows) < batch.size:
+            raise error_of("BATCH_GONE", f"{batch.size - len(rows)} messages have bodies that are not here now")
+        return rows
+
+    async def _send(self, client: aio.Client, number: int, rows: list[Bound]) -> None:
+        """Until it is there, or refused for a reason that may pass: then it raises."""
+        while True:
+            assert self.last is not None
+            request = pb.TransactRequest(
+                request_id=new_request_id(),  # of this attempt: what has time left to live is never the same
+                puts=[pb.QueueMessages(queue=name, messages=each) for name, each in by_queue(rows).items()],
+                writer=self.writer,
+                number=number,
+                after=min(self.last, number - 1),
+                query_id=self._lineage(),
+                forwarder=self.members.pair or self.members.member,
+                domain=self.there,
+            )
+            try:
+                await client.links.own.caller.call(TRANSACTION_SERVICE + "Transact", request, pb.TransactResponse)
+            except TandemqError as error:
+                if error.reason == "SEQUENCE_GAP" and int(error.metadata.get("last_number", self.last)) != self.last:
+                    self.last = int(error.metadata["last_number"])  # it was put back to a backup, or released
+                    continue
+                if not error.definite:
+                    self.doubt_s = monotonic_s()
+                elif error.reason in ("TXN_TOO_LARGE", "QUEUE_FULL") and len(rows) > 1:
+                    await self._take_fewer(number, len(rows), error)
+                found = without_place(rows, error)
+                if found is None:
+                    raise
+                rows = found
+                continue
+            self.last = max(self.last, number)
+            return
+
+    def _lineage(self) -> str:
+        machine = self.domain.shared.machine
+        return machine.state.history_id.hex() if machine is not None else ""
+
+    async def _take_fewer(self, number: int, count: int, error: TandemqError) -> None:
+        """Nothing of it was done, nor will be by a copy of the call: what was taken goes under the next number, fewer
+        at a time. More at once than the queue may hold would never go.
+        """
+        if monotonic_s() - self.doubt_s < DOUBT_S:
+            raise error
+        self.most = max(1, count // 2)
+        for each, _, lease in self._batches():
+            if each == number:
+                await self._settle(lease, OUTCOME_RELEASE)
+        raise NotHere
+
+    async def _settle_left(self, queue: QueueState) -> None:
+        """What is left of a batch of which a volatile body was lost, or which an operator released in part: it has been
+        sent when the target knows its number, else it goes under the next one (X4).
+        """
+        machine = self.domain.shared.machine
+        assert machine is not None
+        assert self.last is not None
+        known = machine.state.batches.get((queue.queue_id, CONSUMER))
+        for number, batch in list(known.open.items()) if known is not None else ():
+            lease = queue.leases.get(batch.lease_id)
+            if lease is not None and holder(queue, batch) is None:
+                await self._settle(lease, OUTCOME_ACK if number <= self.last else OUTCOME_RELEASE)
+
+    async def _settle(self, lease: Lease, outcome: Outcome) -> None:
+        ranges = [IndexRange(first=start, count=end - start) for start, end in lease.ranges]
+        await self._order(SettleCall(self.queue, [Settlement(lease_id=lease.lease_id, ranges=ranges, outcome=outcome)]))
+
+    async def _order(self, call: AnyCall) -> Answer:
+        node, waiter = self.members.node, FutureWaiter()
+        self.domain.submit(PendingCall(waiter, call), node.clock.now_ms())
+        node.dispatch(self.domain)
+        result = await waiter.future
+        if isinstance(result, Moved):
+            raise NotHere
+        if isinstance(result, Failed):
+            raise error_of(reason_name(result.reason), result.message, result.metadata)
+        return result
+
+    # -- standing still --------------------------------------------------------------------------------------------
+
+    def _went_on(self) -> None:
+        if self.told:
+            self._note(f"messages go to {self.target} again", "")
+        self.failures, self.told = 0, False
+
+    async def _stand(self, error: Exception) -> None:
+        """The order is kept: nothing passes what is refused."""
+        now_s = monotonic_s()
+        self.since_s = now_s if not self.failures else self.since_s
+        if now_s - self.since_s >= NOTE_S and not self.told:
+            self.told = True
+            self._note(f"no message goes to {self.target} since {NOTE_S:.0f} s or more: {error}", str(error))
+        self.failures += 1
+        self.last = None  # whoever answers next may be another one
+        await asyncio.sleep(min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(self.failures, 10)))
+
+    def _note(self, text: str, why: str) -> None:
+        facts = {"queue": self.queue, "target": self.target, "why": why}
+        kind = PairEventKind.PAIR_EVENT_KIND_FAULT if why else PairEventKind.PAIR_EVENT_KIND_LINK
+        self.reports.note(kind, text, self.domain, facts)

@@ -1,0 +1,96 @@
+"""Makes of what stands in a transmission queue what its target gets; decides which refusals are for ever (X5). Sends
+nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from replica.machine.state.system_names import DEAD
+from replica.services.elsewhere import DEAD_REASON, DEDUP_ID, ORIGIN, SOURCE_ID, TO, next_hop
+from tandemq.finding.names import parse_queue
+from tandemq.v1.message_pb2 import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tandemq.errors import TandemqError
+    from tandemq.v1.message_pb2 import DeliveredMessage
+
+FOR_EVER = frozenset(
+    {
+        *("QUEUE_NOT_FOUND", "MESSAGE_TOO_LARGE", "BAD_ATTRIBUTE", "BAD_NAME", "BAD_REQUEST", "CROSS_DOMAIN"),
+        *("REMOTE_NOT_ALLOWED", "NOT_TWO_WAY", "REPLY_REQUIRED"),
+    }
+)
+"""Refusals that no time and no consumer at the target takes away; all others are waited out."""
+VALUE_BYTES_MAX = 140
+"""Of a name in a refusal that is whole for certain; longer ones are cut there."""
+
+
+class Bound(NamedTuple):
+    """A message on its way, and its queue at the target."""
+
+    queue: str
+    message: Message
+
+
+def leaving_of(row: DeliveredMessage, now_ms: int) -> Bound:
+    """What time it has left to live is what it gets there; what delayed it is over."""
+    message = Message()
+    message.CopyFrom(row.message)
+    full_name = message.properties[TO].text
+    del message.properties[TO]
+    if SOURCE_ID not in message.properties:
+        message.properties[SOURCE_ID].data = row.id
+    if DEDUP_ID in message.properties:
+        message.dedup_id = message.properties[DEDUP_ID].text
+        del message.properties[DEDUP_ID]
+    next_hop(message)
+    message.ClearField("delay")
+    message.ClearField("deliver_at")
+    if message.HasField("ttl") and message.ttl.ToMilliseconds() > 0:
+        left_ms = row.enqueue_time.ToMilliseconds() + message.ttl.ToMilliseconds() - now_ms
+        message.ttl.FromMilliseconds(max(1, left_ms))
+    return Bound(parse_queue(full_name).queue if full_name else "", message)
+
+
+def by_queue(rows: Iterable[Bound]) -> dict[str, list[Message]]:
+    """In their order."""
+    found: dict[str, list[Message]] = {}
+    for queue, message in rows:
+        found.setdefault(queue, []).append(message)
+    return found
+
+
+def without_place(rows: Sequence[Bound], refusal: TandemqError) -> list[Bound] | None:
+    """The same, with those that are refused for ever among the target's dead letters. None: nothing is, or it is not
+    said what.
+    """
+    if refusal.reason not in FOR_EVER:
+        return None
+    named, entry = refusal.metadata.get("queue", ""), refusal.metadata.get("entry", "")
+    queues = {row.queue for row in rows if row.queue != DEAD}
+    if not named and len(queues) == 1:
+        (named,) = queues
+    place, found, any_found = 0, list[Bound](), False
+    for row in rows:
+        if row.queue == DEAD or not _is(row.queue, named):
+            found.append(row)
+            continue
+        hit = not entry or str(place) == entry
+        place += 1
+        found.append(_dead(row, refusal.reason) if hit else row)
+        any_found = any_found or hit
+    return found if any_found else None
+
+
+def _is(queue: str, named: str) -> bool:
+    cut = named.split("... (", maxsplit=1)[0]
+    return queue == named or (len(queue.encode()) > VALUE_BYTES_MAX and queue.startswith(cut))
+
+
+def _dead(row: Bound, reason: str) -> Bound:
+    row.message.properties[DEAD_REASON].text = reason
+    row.message.properties[ORIGIN].text = row.queue
+    return Bound(DEAD, row.message)

@@ -1,0 +1,252 @@
+"""Messages for another manager: they enter a transmission queue here, and are there once and in order, whatever dies
+(X1-X7). Two real pairs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import grpc
+import pytest
+
+import tandemq
+from chaos.cluster import Cluster
+from tandemq import aio
+from tandemq.config_links import Links
+from tandemq.errors import LeaseLost, NotFound, TandemqError
+from tandemq.v1 import transaction_service_pb2 as pb
+from tandemq.v1.queue_admin_service_pb2 import QueueConfig
+from tandemq.v1.queue_service_pb2 import EnqueueRequest
+from tandemq.v1.queue_service_pb2_grpc import QueueServiceStub
+from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
+from tests.integration.support import gone, new_id, new_name, raw_to, refused, roles, stopped_at_end
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, until
+
+pytestmark = pytest.mark.process
+
+XMIT = "SYSTEM.XMIT/west"
+DEAD = "SYSTEM.DEAD"
+
+
+class Pairs(NamedTuple):
+    """Messages go from one to the other."""
+
+    east: Cluster
+    west: Cluster
+
+
+def made(directory: Path) -> Pairs:
+    """Whose east knows where west is."""
+    west = patient(directory / "west", pair="west")
+    links = Links(managers=tuple(f"west={endpoint}" for endpoint in west.endpoints))
+    east = patient(directory / "east", pair="east", settings={name: {"links": links} for name in ("a", "b")})
+    return Pairs(east, west)
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    both = made(tmp_path_factory.mktemp("pairs"))
+    for each in both:
+        asyncio.run(each.start())
+    yield both
+    for each in both:
+        asyncio.run(each.stop())
+
+
+@pytest.fixture
+async def east(pairs: Pairs) -> AsyncIterator[aio.Client]:
+    async with aio.connect(pairs.east.target) as client:
+        yield client
+
+
+@pytest.fixture
+async def west(pairs: Pairs) -> AsyncIterator[aio.Client]:
+    async with aio.connect(pairs.west.target) as client:
+        yield client
+
+
+async def payloads(client: aio.Client, queue: str) -> list[bytes]:
+    return [message.payload async for message in client.browse(queue)]
+
+
+async def there(client: aio.Client, queue: str, count: int) -> list[aio.ReceivedMessage]:
+    """Once so many messages are in the queue."""
+
+    async def whole() -> bool:
+        try:
+            return (await client.get_queue(queue)).length >= count
+        except NotFound:
+            return False
+
+    await until(whole, f"{count} messages in {queue}")
+    return [message async for message in client.browse(queue)]
+
+
+async def test_x2_what_is_put_to_another_manager_goes_through_a_transmission_queue(
+    east: aio.Client, west: aio.Client
+) -> None:
+    inbox, orders = new_name(), new_name()
+    await east.create_queue(inbox)
+    await west.create_queue(orders)
+    await east.enqueue(inbox, [b"1"])
+    taken = await east.dequeue(inbox)
+    message = tandemq.Outgoing(b"a", {"priority": 7, "properties": {"k": 1}, "dedup_id": "d"})
+
+    done = await east.transact([taken], {f"//west/{orders}": [message, b"b"]})
+
+    (receipts,) = done.values()
+    assert len(receipts) == 2
+    assert receipts[0].copies == 2
+    assert await payloads(east, inbox) == []
+    got = await there(west, orders, 2)
+    assert [each.payload for each in got] == [b"a", b"b"]
+    properties = dict(got[0].properties)
+    assert properties == {"k": 1, "tq_hops": 1, "tq_source_id": receipts[0].id}
+    assert (await east.get_queue(XMIT)).config.replication
+    await until(lambda: _is_empty(east, XMIT), "everything is acknowledged")
+    again = await east.transact([], {f"//west/{orders}": [message]}, forward=True)
+    assert len(again) == 1
+    await until(lambda: _is_empty(east, XMIT), "everything is acknowledged")
+    assert len(await payloads(west, orders)) == 2, "its dedup id is remembered where it is for"
+
+
+async def _is_empty(client: aio.Client, queue: str) -> bool:
+    return (await client.get_queue(queue)).length == 0
+
+
+async def test_x2_a_client_without_the_sdk_hears_by_which_queue_it_goes(
+    pairs: Pairs, east: aio.Client, west: aio.Client
+) -> None:
+    """R179."""
+    orders = new_name()
+    await west.create_queue(orders)
+    async with raw_to(pairs.east.endpoint("a"), pairs.east.endpoint("b")) as members:
+        for number, member in enumerate(members):
+            request = EnqueueRequest(
+                queue=f"//west/{orders}", request_id=new_id(), messages=[{"payload": b"%d" % number}]
+            )
+            answer = await QueueServiceStub(member.channel).Enqueue(request, timeout=OUTER_S)
+            assert (answer.forwarded, answer.header.copies, len(answer.results)) == (XMIT, 2, 1)
+        assert sorted(each.payload for each in await there(west, orders, 2)) == [b"0", b"1"]
+        own = EnqueueRequest(queue=f"//east/{new_name()}", request_id=new_id(), messages=[{"payload": b"x"}])
+        with refused("QUEUE_NOT_FOUND", grpc.StatusCode.NOT_FOUND):
+            await QueueServiceStub(members[0].channel).Enqueue(own, timeout=OUTER_S)
+        nowhere = EnqueueRequest(queue="//nobody/q", request_id=new_id(), messages=[{"payload": b"x"}])
+        with refused("MANAGER_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "nobody"):
+            await QueueServiceStub(members[1].channel).Enqueue(nowhere, timeout=OUTER_S)
+        forged = EnqueueRequest(queue=f"//west/{orders}", request_id=new_id(), messages=[{"payload": b"x"}])
+        forged.messages[0].properties["tq_hops"].integer = 1
+        with refused("BAD_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, "are the manager's"):
+            await QueueServiceStub(members[0].channel).Enqueue(forged, timeout=OUTER_S)
+    with pytest.raises(TandemqError, match="QUEUE_NOT_FOUND"):
+        await east.get_queue("SYSTEM.XMIT/nobody")
+
+
+async def test_x5_what_the_target_refuses_for_ever_is_among_its_dead_letters(
+    east: aio.Client, west: aio.Client
+) -> None:
+    orders, small, absent = new_name(), new_name(), new_name()
+    await west.create_queue(orders)
+    await west.create_queue(small, QueueConfig(max_message_bytes=4))
+    before = len(await there(west, DEAD, 0)) if await _has(west, DEAD) else 0
+    puts = {f"//west/{absent}": [b"1", b"2"], f"//west/{small}": [b"tiny", b"too large"], f"//west/{orders}": [b"3"]}
+    await east.transact([], puts, forward=True)
+    assert [each.payload for each in await there(west, orders, 1)] == [b"3"]
+    assert await payloads(west, small) == [b"tiny"]
+    dead = (await there(west, DEAD, before + 3))[before:]
+    assert [(each.payload, each.properties["tq_dead_letter_reason"]) for each in dead] == [
+        (b"1", "QUEUE_NOT_FOUND"),
+        (b"2", "QUEUE_NOT_FOUND"),
+        (b"too large", "MESSAGE_TOO_LARGE"),
+    ]
+    assert dead[0].properties["tq_origin_queue"] == absent
+
+
+async def _has(client: aio.Client, queue: str) -> bool:
+    try:
+        await client.get_queue(queue)
+    except NotFound:
+        return False
+    return True
+
+
+async def test_x5_a_full_queue_is_waited_for_and_the_order_is_kept(east: aio.Client, west: aio.Client) -> None:
+    small = new_name()
+    await west.create_queue(small, QueueConfig(max_length=1))
+    for payload in (b"1", b"2", b"3"):
+        await east.transact([], {f"//west/{small}": [payload]}, forward=True)
+    got = []
+    while len(got) < 3:
+        batch = await west.dequeue(small, wait=OUTER_S)
+        got += [message.payload for message in batch]
+        await batch.ack()
+    assert got == [b"1", b"2", b"3"]
+
+
+async def test_x5_a_message_that_came_through_eight_managers_goes_no_further(pairs: Pairs, east: aio.Client) -> None:
+    async with raw_to(pairs.east.endpoint("a")) as (member,):
+        request = pb.TransactRequest(
+            request_id=new_id(),
+            puts=[{"queue": "//west/orders", "messages": [{"payload": b"round"}]}],
+            forwarder="somebody",
+        )
+        request.puts[0].messages[0].properties["tq_hops"].integer = 8
+        answer = await TransactionServiceStub(member.channel).Transact(request, timeout=OUTER_S)
+        assert answer.puts[0].forwarded == DEAD
+    (dead,) = await there(east, DEAD, 1)
+    assert dead.properties["tq_dead_letter_reason"] == "LOOP_LIMIT"
+    assert dead.properties["tq_origin_queue"] == "//west/orders"
+
+
+@pytest.mark.promise
+async def test_messages_go_across_once_whatever_dies(tmp_path: Path) -> None:
+    """Example 5: units at east acknowledge one message each and put one for west. West is away at first, then both
+    pairs lose their masters by kill -9 again and again: west has each message once, in order.
+    """
+    east, west = made(tmp_path)
+    await asyncio.gather(east.start(), west.start())
+    async with stopped_at_end(east), stopped_at_end(west):
+        async with aio.connect(west.target, timeout=OUTER_S) as client:
+            await client.create_queue("orders")
+        await gone(west, "a", "b")
+        wanted = [b"%d" % number for number in range(60)]
+        async with aio.connect(east.target, timeout=OUTER_S) as client:
+            await client.create_queue("inbox")
+            await client.enqueue("inbox", wanted)
+            for _ in range(20):
+                await _one(client)
+            assert (await client.get_queue(XMIT)).length == 20, "west is away, and nobody waits for it"
+            master, _ = await roles(east)
+            east.kill(master)  # the batch that is leased goes on at the next master
+            await _one(client)
+            await east.restart(master)
+            for name in ("a", "b"):
+                west.spawn(name)
+            await west.wait_ready()
+            for number in range(21, len(wanted)):
+                if number in (25, 40, 55):
+                    cluster = east if number == 40 else west
+                    master, _ = await roles(cluster)
+                    cluster.kill(master)
+                    await _one(client)
+                    await cluster.restart(master)
+                else:
+                    await _one(client)
+            await until(lambda: _is_empty(client, XMIT), "everything is acknowledged")
+        async with aio.connect(west.target, timeout=OUTER_S) as client:
+            assert await payloads(client, "orders") == wanted
+
+
+async def _one(client: aio.Client) -> None:
+    """The next message of the inbox leads to one for west."""
+    while True:
+        taken = await client.dequeue("inbox", wait=OUTER_S)
+        try:
+            await client.transact([taken], {"//west/orders": [taken[0].payload]})
+        except LeaseLost:
+            continue
+        return
