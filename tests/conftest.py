@@ -10,6 +10,7 @@ pytest_plugins = [
     "tests.support.forking",
     "tests.support.hanging",
     "tests.support.ports",
+    "tests.support.setting_aside",
     "tests.support.shuffling",
     "tests.support.starvation",
 ]

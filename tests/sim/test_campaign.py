@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
+from chaos.sim.pair.plan import Outcome, Plan
 from chaos.sim.tools.campaign import Campaign, Result, Works, results
 from tests.sim.stories import draw, run, run_breaks
 
@@ -30,6 +33,21 @@ def test_it_stops_after_so_many_failures() -> None:
     assert result.stopped_early
     assert result.tally.seeds == 30
     assert [failure.number for failure in result.tally.failures] == [10, 20, 30]
+
+
+def test_what_the_process_had_set_aside_stays_so() -> None:
+    """Whoever runs tests has, and the collector would look through all of it again after the first campaign."""
+    collects: list[bool] = []
+
+    def looks(plan: Plan) -> Outcome:
+        collects.append(gc.isenabled())
+        return run(plan)
+
+    gc.freeze()
+    before = gc.get_freeze_count()
+    last(Campaign(("x",), 3, max_failures=99), 0, Works(draw, looks))
+    assert (collects, gc.isenabled()) == ([False] * 3, True)
+    assert gc.get_freeze_count() > before // 2, "what has gone meanwhile is not counted"
 
 
 def test_all_seeds_are_run_when_the_last_share_is_smaller() -> None:

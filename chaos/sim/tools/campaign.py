@@ -97,9 +97,11 @@ class Result:
 @contextmanager
 def _set_aside() -> Iterator[None]:
     """What is there already is not looked through again after each run: all that was imported, and all that a process
-    holds that runs something else as well. May be nested; the outermost decides.
+    holds that runs something else as well. May be nested; the outermost decides. What the process itself has set aside
+    stays so, with all that is there then.
     """
-    if gc.get_freeze_count():
+    before = gc.get_freeze_count()
+    if before and not gc.isenabled():
         yield
         return
     enabled = gc.isenabled()
@@ -109,7 +111,8 @@ def _set_aside() -> Iterator[None]:
     try:
         yield
     finally:
-        gc.unfreeze()
+        if not before:
+            gc.unfreeze()
         if enabled:
             gc.enable()
 
