@@ -72,6 +72,22 @@ async def test_the_snippets_about_reactions_run_as_one(members: str) -> None:
     await printed("-c", page.replace("127.0.0.1:7600", first).replace("127.0.0.1:7610", second))
 
 
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_snippets_about_units_of_work_run(members: str) -> None:
+    first, second = members.split(",")
+    found = [each for each in snippets("docs/CLIENTS.md") if "client.transact" in each or "client.unit" in each]
+    assert len(found) == 2
+    async with aio.connect(members) as client:
+        known = {info.name for info in await client.list_queues()}
+        for name in {"orders", "legs", "ledger"} - known:
+            await client.create_queue(name)
+        for snippet in found:
+            await client.purge_queue("legs")
+            await client.enqueue("orders", [b"sent before"])
+            await printed("-c", snippet.replace("127.0.0.1:7600", first).replace("127.0.0.1:7610", second))
+            assert len([each async for each in client.browse("legs")]) == 1
+
+
 async def printed(*arguments: str) -> bytes:
     """What a script says; it ends well."""
     process = await asyncio.create_subprocess_exec(

@@ -89,8 +89,8 @@ class Opener(Taker):
         self.committing = None
         self.run.sometimes("an open unit committed")
         answer = {queue: [(each.index, each.id) for each in receipts] for queue, receipts in done.items()}
-        some = next(iter(done.values()))[0]
-        self._on_committed(asked, answer, some.epoch, some.copies)
+        epoch, copies = next(((each.epoch, each.copies) for receipts in done.values() for each in receipts), (0, 0))
+        self._on_committed(asked, answer, epoch, copies)
         if only := str(call.args.get("repeat", "")):
             await self._once_more(client, only, unit.id, answer)
 
