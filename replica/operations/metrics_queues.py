@@ -11,6 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from replica.machine import Sums
 from replica.machine.features.readers import all_readers
+from replica.machine.state.system_names import target_of
 from replica.machine.statistics import first_queues
 from replica.operations.manager_stats import TOTALS
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
     from replica.machine import Machine, QueueState
+    from replica.machine.state.state import State
     from replica.node.members import Members
 
 QUEUES_MAX = 1_000
@@ -34,6 +36,7 @@ def queue_metrics(members: Members) -> Iterable[Metric]:
     yield from _sums(members, known)
     yield from _single(known)
     yield from _stages(known)
+    yield waiting_elsewhere([(name, machine.state) for name, machine in known])
     yield from _clients(members)
     yield from _readers(known)
     later = CounterMetricFamily(
@@ -115,6 +118,18 @@ def _stages(machines: list[tuple[str, Machine]]) -> Iterable[Metric]:
         for cause, count in stages.totals._asdict().items():
             ended.add_metric([name, cause], count)
     return [staged, size, ended]
+
+
+def waiting_elsewhere(states: list[tuple[str, State]]) -> Metric:
+    """Of each transmission queue; walks over the queues."""
+    waiting = GaugeMetricFamily(
+        "tandemq_xmit_waiting", "Messages for another manager that are not there yet.", labels=["domain", "target"]
+    )
+    for name, state in states:
+        for queue in list(state.queues.values()):
+            if target := target_of(queue.name):
+                waiting.add_metric([name, target], queue.length)
+    return waiting
 
 
 def _clients(members: Members) -> Iterable[Metric]:

@@ -22,7 +22,7 @@ from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tandemq.v1.queue_service_pb2 import EnqueueRequest
 from tandemq.v1.queue_service_pb2_grpc import QueueServiceStub
 from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
-from tests.integration.support import gone, new_id, new_name, raw_to, refused, roles, stopped_at_end
+from tests.integration.support import gone, http_get, new_id, new_name, raw_to, refused, roles, stopped_at_end
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S, until
 
@@ -221,6 +221,9 @@ async def test_messages_go_across_once_whatever_dies(tmp_path: Path) -> None:
                 await _one(client)
             assert (await client.get_queue(XMIT)).length == 20, "west is away, and nobody waits for it"
             master, _ = await roles(east)
+            port = int(east.config(master).listen_http.rpartition(":")[2])
+            _, scraped = await http_get(port, "/metrics")
+            assert 'tandemq_xmit_waiting{domain="main",target="west"} 20.0' in scraped
             east.kill(master)  # the batch that is leased goes on at the next master
             await _one(client)
             await east.restart(master)
