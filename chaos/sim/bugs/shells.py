@@ -96,7 +96,7 @@ def session_reads_on(patch: Patch) -> None:
     "reliability 6.11",
     "A directory that was put back from an old image counts as current.",
     "image",
-    first=100,
+    first=238,
 )
 def old_image_is_not_seen(patch: Patch) -> None:
     async def prove(_own: replica.peer.identity.incarnation.Own, _authority: Authority, _member: str) -> None:
