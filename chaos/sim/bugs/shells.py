@@ -111,7 +111,7 @@ def old_image_is_not_seen(patch: Patch) -> None:
     "An older copy whose processes end before anybody has counted them catches up with the number of the original.",
     "image",
     budget=1000,
-    first=190,
+    first=865,
 )
 def starts_are_told_by_number(patch: Patch) -> None:
     patch.setattr(replica.peer.identity.starts.Starts, "is_others", lambda self, seen: seen.number >= self.number)
