@@ -244,6 +244,49 @@ async def test_messages_go_across_once_whatever_dies(tmp_path: Path) -> None:
             assert await payloads(client, "orders") == wanted
 
 
+async def test_x7_a_volatile_message_dies_with_both_members_alone_and_is_never_doubled(tmp_path: Path) -> None:
+    """A batch of a volatile and a persistent message is under way whenever somebody dies."""
+    east, west = made(tmp_path)
+    await asyncio.gather(east.start(), west.start())
+    async with stopped_at_end(east), stopped_at_end(west):
+        shut, opened = QueueConfig(enqueue_enabled=False), QueueConfig(enqueue_enabled=True)
+        clients = aio.connect(west.target, timeout=OUTER_S), aio.connect(east.target, timeout=OUTER_S)
+        async with clients[0] as there, clients[1] as here:
+            await there.create_queue("orders", shut)
+            await _two(here, b"1")
+            master, _ = await roles(east)
+            east.kill(master)
+            await until(lambda: _is_leased(here), "the next master has the batch")
+            await there.update_queue("orders", opened, ["enqueue_enabled"])
+            await until(lambda: _is_empty(here, XMIT), "everything is acknowledged")
+            assert await payloads(there, "orders") == [b"volatile 1", b"persistent 1"], "the other member has it"
+            await east.restart(master)
+            await there.update_queue("orders", shut, ["enqueue_enabled"])
+            await _two(here, b"2")
+            await gone(east, "a", "b")
+            for name in ("a", "b"):
+                east.spawn(name)
+            await east.wait_ready()
+            await there.update_queue("orders", opened, ["enqueue_enabled"])
+            await until(lambda: _is_empty(here, XMIT), "everything is acknowledged")
+            assert await payloads(there, "orders") == [b"volatile 1", b"persistent 1", b"persistent 2"]
+
+
+async def _two(client: aio.Client, mark: bytes) -> None:
+    """In one batch, that the target does not let in."""
+    messages = [
+        tandemq.Outgoing(b"volatile " + mark, {"persistent": False}),
+        tandemq.Outgoing(b"persistent " + mark, {"persistent": True}),
+    ]
+    await client.transact([], {"//west/orders": messages}, forward=True)
+    await until(lambda: _is_leased(client), "the batch is leased")
+
+
+async def _is_leased(client: aio.Client) -> bool:
+    found = await client.get_batches(XMIT, "xmit")
+    return [each.messages for each in found.batches] == [2]
+
+
 async def _one(client: aio.Client) -> None:
     """The next message of the inbox leads to one for west."""
     while True:
