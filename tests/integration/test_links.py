@@ -261,6 +261,7 @@ async def test_x7_a_volatile_message_dies_with_both_members_alone_and_is_never_d
             await until(lambda: _is_empty(here, XMIT), "everything is acknowledged")
             assert await payloads(there, "orders") == [b"volatile 1", b"persistent 1"], "the other member has it"
             await east.restart(master)
+            await east.wait_ready()  # what a member gets from its peer after its next start would be no loss
             await there.update_queue("orders", shut, ["enqueue_enabled"])
             await _two(here, b"2")
             await gone(east, "a", "b")
