@@ -14,6 +14,8 @@ TEXT_BYTES_MAX = 1_024
 long as their message lives, and count for no limit of a queue."""
 PROPERTIES_MAX = 256
 """Of one message."""
+MANAGERS_PROPERTIES_MAX = 8
+"""Of one message, beside those: what managers set does not make it one of too many."""
 BATCH_PROPERTIES_MAX = 200_000
 """Of all messages of a batch, each with its own or the one entry for all: 20 each, if they are 10,000. A map costs far
 more than its bytes, when it arrives and each time it is handed out as rows."""
@@ -36,7 +38,8 @@ def check_content(messages: message_pb2.MessageBatch, *, managers: bool = False)
         if column:
             _check_texts(name, column)
     if messages.properties:
-        check_counts([len(each.entries) for each in messages.properties], len(messages.payloads))
+        counts = [len(each.entries) for each in messages.properties]
+        check_counts(counts, len(messages.payloads), managers=managers)
         names: set[str] = set()
         for each in messages.properties:
             names.update(each.entries)
@@ -52,9 +55,9 @@ def check_message(message: message_pb2.Message) -> None:
         _check_names(message.properties)
 
 
-def check_counts(counts: Sequence[int], messages: int) -> None:
+def check_counts(counts: Sequence[int], messages: int, *, managers: bool = False) -> None:
     """Properties of each message, or one number for all. To be asked before anything walks over them."""
-    if (most := max(counts, default=0)) > PROPERTIES_MAX:
+    if (most := max(counts, default=0)) > PROPERTIES_MAX + (MANAGERS_PROPERTIES_MAX if managers else 0):
         text = f"messages[{counts.index(most)}] has {most} properties; a message may have {PROPERTIES_MAX}"
         raise Refused(common_pb2.REASON_BAD_REQUEST, text)
     total = sum(counts) if len(counts) > 1 else most * messages

@@ -55,7 +55,7 @@ async def columns_and_body(
     counts = [len(row.properties) for row in rows]
     made = EnqueueBatch(queue=queue, messages=bodies.columns_without_properties(rows))
     if any(counts):
-        check_counts(counts, len(rows))
+        check_counts(counts, len(rows), managers=managers)
         start = in_slice = 0
         for end, count in enumerate(counts, 1):
             in_slice += count

@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING
 
 from replica.machine import Refused
 from replica.machine.plan.content import check_message
+from replica.machine.state.system_names import target_of
 from replica.services.elsewhere import Onward, onward_of, stamp
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
+    from replica.machine import Limits
     from replica.node.members import Members
     from tandemq.v1.message_pb2 import Message
     from tandemq.v1.transaction_service_pb2 import TransactRequest
+
+BYTES_ADDED_MAX = 1_024
+"""By managers to one message: where it came from and goes to, and why it is a dead letter."""
 
 
 @dataclass(slots=True)
@@ -41,9 +46,12 @@ def entering_of(members: Members, request: TransactRequest) -> list[Entering]:
         for put in request.puts:
             for row in put.messages:
                 check_message(row)  # before it gets names that no client may set
+                _check_size(row, members.node.limits)
     for place, (where, put) in enumerate(zip(places, request.puts, strict=True)):
         if isinstance(where, str):
-            found.append(Entering(where, list(put.messages), [place] * len(put.messages)))
+            # A transmission queue that is named itself is made for a manager that somebody knows, too.
+            rows = list(put.messages)
+            found.append(Entering(where, rows, [place] * len(rows), target=target_of(where)))
             continue
         for row in put.messages:
             name = stamp(row, where)
@@ -53,6 +61,16 @@ def entering_of(members: Members, request: TransactRequest) -> list[Entering]:
             going[name].rows.append(row)
             going[name].places.append(place)
     return found
+
+
+def _check_size(row: Message, limits: Limits) -> None:
+    """It goes on alone if need be, and gets longer on its way; one that the target cannot take would stay for ever."""
+    if (size := row.ByteSize()) > limits.batch_bytes_max - BYTES_ADDED_MAX:
+        text = (
+            f"a message of {size} bytes for a queue of another manager; it may have "
+            f"{limits.batch_bytes_max - BYTES_ADDED_MAX} with its properties: managers add some on its way"
+        )
+        raise Refused(Reason.REASON_MESSAGE_TOO_LARGE, text)
 
 
 def here(members: Members, queue: str) -> str:

@@ -68,7 +68,7 @@ class TransactionHandlers:
             await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
         names = list(dict.fromkeys([each.queue for each in settles] + [each.queue for each in entering]))
         rows = [row for each in entering for row in each.rows]
-        if (problem := _problem_of_names(self.members, names) or problem_of_ttl(rows)) is not None:
+        if (problem := _problem_of_names(self.members, names, parsed.domain) or problem_of_ttl(rows)) is not None:
             await abort(context, problem)
         for name in names:
             await check_origin(self.members, name, context)
@@ -129,7 +129,7 @@ class TransactionHandlers:
         if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
             return stale
         # Again: a queue that was made meanwhile may be of another domain.
-        if (problem := _problem_of_names(self.members, names)) is not None:
+        if (problem := _problem_of_names(self.members, names, request.domain)) is not None:
             return problem
         if request.domain and request.domain != domain.shared.name:
             known = _first_known(self.members, names)
@@ -214,8 +214,10 @@ def _problem_of_identity(request: pb.TransactRequest) -> Failed | None:
     return refusal(Reason.REASON_BAD_REQUEST, text) if text else None
 
 
-def _problem_of_names(members: Members, names: list[str]) -> Failed | None:
-    """U1: one domain. A queue of the manager's own is made in that one."""
+def _problem_of_names(members: Members, names: list[str], wanted: str) -> Failed | None:
+    """U1: one domain. A queue of the manager's own is made in that one. `wanted`: its name, where the caller says it:
+    then the refusal names a queue that is not in that one.
+    """
     if not names:
         text = "a unit of work without settlements and messages; name at least one of them"
         return refusal(Reason.REASON_BAD_REQUEST, text)
@@ -223,7 +225,12 @@ def _problem_of_names(members: Members, names: list[str]) -> Failed | None:
     first = _home_of(members, names)
     for name in names:
         other = members.of_queue(name)
-        if other is not first and knows(other, name) and not is_system(name):
+        if is_system(name) or not knows(other, name):
+            continue
+        if wanted and other.shared.name != wanted:
+            text = f"queue {name} is in domain {other.shared.name}, and the unit is to be in {wanted}"
+            return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": name})
+        if other is not first:
             text = (
                 f"queue {known} is in domain {first.shared.name}, queue {name} in {other.shared.name}; "
                 "a unit of work has one domain"
