@@ -18,9 +18,13 @@ from tandemq import aio
 from tandemq.config_links import Links
 from tandemq.errors import LeaseLost, NotFound, TandemqError
 from tandemq.v1 import transaction_service_pb2 as pb
-from tandemq.v1.queue_admin_service_pb2 import QueueConfig
-from tandemq.v1.queue_service_pb2 import EnqueueRequest
+from tandemq.v1.batch_service_pb2 import GetBatchesRequest
+from tandemq.v1.batch_service_pb2_grpc import BatchServiceStub
+from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY, REPLICATION_NONE, QueueConfig
+from tandemq.v1.queue_service_pb2 import OUTCOME_RELEASE, EnqueueRequest, SettleRequest
 from tandemq.v1.queue_service_pb2_grpc import QueueServiceStub
+from tandemq.v1.stage_service_pb2 import GetWriterRequest
+from tandemq.v1.stage_service_pb2_grpc import StageServiceStub
 from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
 from tests.integration.support import gone, http_get, new_id, new_name, raw_to, refused, roles, stopped_at_end
 from tests.support.clusters import patient
@@ -297,3 +301,129 @@ async def _one(client: aio.Client) -> None:
         except LeaseLost:
             continue
         return
+
+
+async def test_x5_a_message_that_its_queue_never_takes_holds_up_no_other_and_takes_none_along(
+    east: aio.Client, west: aio.Client
+) -> None:
+    """Some refusals name no queue: what is refused is found by taking fewer at a time."""
+    orders, others = new_name(), new_name()
+    await west.create_queue(orders, QueueConfig(queue_type=QUEUE_TYPE_TWO_WAY))
+    await west.create_queue(others)
+    own_answer = tandemq.Outgoing(b"bad", {"reply_to": orders})
+    puts = {f"//west/{orders}": [b"1", own_answer, b"2"], f"//west/{others}": [b"3"]}
+    await east.transact([], puts, forward=True)
+    assert [each.payload for each in await there(west, others, 1)] == [b"3"]
+    assert [each.payload for each in await there(west, orders, 2)] == [b"1", b"2"]
+    dead = [each for each in await there(west, DEAD, 1) if each.properties["tq_origin_queue"] == orders]
+    assert [each.payload for each in dead] == [b"bad"]
+
+
+async def test_what_a_manager_adds_makes_no_message_one_of_too_many_properties(
+    east: aio.Client, west: aio.Client
+) -> None:
+    orders, absent = new_name(), new_name()
+    await west.create_queue(orders)
+    most = {f"p{number}": number for number in range(256)}
+    message = tandemq.Outgoing(b"x", {"properties": most, "dedup_id": "d"})
+    await east.transact([], {f"//west/{orders}": [message], f"//west/{absent}": [message]}, forward=True)
+    (got,) = await there(west, orders, 1)
+    assert {name: value for name, value in got.properties.items() if not name.startswith("tq_")} == most
+    await until(lambda: _is_empty(east, XMIT), "the dead letter has gone, too")
+
+
+async def test_x3_properties_count_for_what_goes_at_once(east: aio.Client, west: aio.Client) -> None:
+    """A batch is taken by its payloads; with these properties it would be larger than gRPC takes."""
+    orders = new_name()
+    await west.create_queue(orders, QueueConfig(enqueue_enabled=False))
+    for _ in range(7):
+        message = tandemq.Outgoing(b"x", {"properties": {"p": "x" * 900_000}})
+        await east.transact([], {f"//west/{orders}": [message] * 4}, forward=True)
+    await west.update_queue(orders, QueueConfig(enqueue_enabled=True), ["enqueue_enabled"])
+    assert len(await there(west, orders, 28)) == 28
+
+
+async def test_a_queue_that_is_named_by_an_alias_too_takes_both(east: aio.Client, west: aio.Client) -> None:
+    """A unit names a queue once; whoever sends by either name knows nothing of that."""
+    orders, alias = new_name(), new_name()
+    await west.create_queue(orders)
+    await west.create_alias(alias, orders)
+    await east.transact([], {f"//west/{orders}": [b"1"], f"//west/{alias}": [b"2"]}, forward=True)
+    assert [each.payload for each in await there(west, orders, 2)] == [b"1", b"2"]
+
+
+async def test_x4_what_an_operator_releases_after_it_was_sent_does_not_go_again(
+    pairs: Pairs, east: aio.Client, west: aio.Client
+) -> None:
+    full, orders = new_name(), new_name()
+    await west.create_queue(full, QueueConfig(max_length=1))
+    await west.create_queue(orders)
+    await east.transact([], {f"//west/{full}": [b"1"]}, forward=True)
+    await there(west, full, 1)
+    await until(lambda: _is_empty(east, XMIT), "everything is acknowledged")
+    await east.transact([], {f"//west/{full}": [b"2"]}, forward=True)
+    async with raw_to(pairs.east.endpoint("a"), pairs.west.endpoint("a")) as (at_east, at_west):
+        batches = BatchServiceStub(at_east.channel)
+        request = GetBatchesRequest(queue=XMIT, consumer="xmit")
+
+        async def taken() -> bool:
+            return bool((await batches.GetBatches(request, timeout=OUTER_S)).batches)
+
+        await until(taken, "the agent has it")
+        (batch,) = (await batches.GetBatches(request, timeout=OUTER_S)).batches
+        name = "xmit/east/main/west"
+        known = await StageServiceStub(at_west.channel).GetWriter(GetWriterRequest(writer=name), timeout=OUTER_S)
+        # As if a call had arrived of whose answer nobody heard: by another queue, so that it has room.
+        sent = pb.TransactRequest(
+            request_id=new_id(), writer=name, query_id=known.query_id, number=batch.number, after=known.batch
+        )
+        sent.puts.add(queue=orders, messages=[{"payload": b"2"}])
+        await TransactionServiceStub(at_west.channel).Transact(sent, timeout=OUTER_S)
+        (place,) = [message async for message in east.browse(XMIT)]
+        release = {"lease_id": batch.lease_id, "outcome": OUTCOME_RELEASE}
+        settle = SettleRequest(queue=XMIT, request_id=new_id(), settlements=[release])
+        settle.settlements[0].ranges.add(first=place.index, count=1)
+        await QueueServiceStub(at_east.channel).Settle(settle, timeout=OUTER_S)
+    taken_out = await west.dequeue(full)
+    await taken_out.ack()
+    await east.transact([], {f"//west/{full}": [b"3"]}, forward=True)
+    assert [each.payload for each in await there(west, full, 1)] == [b"3"]
+
+
+async def test_a_queue_of_another_domain_of_the_target_takes_no_other_along(
+    pairs: Pairs, east: aio.Client, west: aio.Client
+) -> None:
+    orders, local = new_name(), new_name()
+    await west.create_queue(orders)
+    await west.create_queue(local, QueueConfig(replication=REPLICATION_NONE))
+    await east.transact([], {f"//west/{local}": [b"1"], f"//west/{orders}": [b"2"]}, forward=True)
+    assert [each.payload for each in await there(west, orders, 1)] == [b"2"]
+    dead = [each for each in await there(west, DEAD, 1) if each.properties["tq_origin_queue"] == local]
+    assert [(each.payload, each.properties["tq_dead_letter_reason"]) for each in dead] == [(b"1", "CROSS_DOMAIN")]
+
+
+async def test_x1_a_transmission_queue_for_nobody_is_not_made_by_its_name(pairs: Pairs) -> None:
+    async with raw_to(pairs.east.endpoint("a")) as (member,):
+        request = pb.TransactRequest(
+            request_id=new_id(), puts=[{"queue": "SYSTEM.XMIT/nobody", "messages": [{"payload": b"x"}]}]
+        )
+        with refused("MANAGER_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "nobody"):
+            await TransactionServiceStub(member.channel).Transact(request, timeout=OUTER_S)
+
+
+async def test_x3_what_each_member_has_for_itself_goes_by_a_writer_of_its_own(pairs: Pairs, west: aio.Client) -> None:
+    orders = new_name()
+    await west.create_queue(orders)
+    async with raw_to(pairs.east.endpoint("a"), pairs.east.endpoint("b")) as members:
+        for number, member in enumerate(members):
+            own = new_name()
+            await member.create(own, replication=REPLICATION_NONE)
+            request = pb.TransactRequest(
+                request_id=new_id(),
+                puts=[
+                    {"queue": own, "messages": [{"payload": b"kept"}]},
+                    {"queue": f"//west/{orders}", "messages": [{"payload": b"%d" % number}]},
+                ],
+            )
+            await TransactionServiceStub(member.channel).Transact(request, timeout=OUTER_S)
+        assert sorted(each.payload for each in await there(west, orders, 2)) == [b"0", b"1"]

@@ -39,6 +39,7 @@ class BatchCall:
     max_bytes: int
     duration_ms: int
     wanted: Narrower | None = None  # None: everything
+    may_skip: bool = False  # numbers that were used elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def plan_batch(state: State, now_ms: int, call: BatchCall) -> record_pb2.RecordH
             return None
         if call.number <= known.last:
             raise _gone(queue, call.consumer, call.number)
-        if call.number != known.last + 1:
+        if call.number != known.last + 1 and not call.may_skip:
             text = (
                 f"batch {call.number} of consumer {call.consumer} does not follow: the last one of queue {queue.name} "
                 f"is {known.last}; take {known.last + 1}"

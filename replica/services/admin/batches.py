@@ -199,7 +199,8 @@ def _taken(domain: Domain, request: pb.LeaseBatchRequest) -> pb.LeaseBatchRespon
 
 def _words(number: int, batch: NumberedBatch, lease: Lease) -> pb.LeasedBatch:
     taken = pb.LeasedBatch(number=number, count=batch.size, lease_id=lease.lease_id)
-    taken.expires_at.FromMilliseconds(lease.expires_at_ms)
+    if lease.duration_ms:
+        taken.expires_at.FromMilliseconds(lease.expires_at_ms)
     return taken
 
 

@@ -77,7 +77,7 @@ class Agent:
             from replica.services.links.carrier import Carrier  # and a client, which most members never need
             from tandemq import aio
 
-            carrier = Carrier(self.members, self.reports, domain, queue.name, target)
+            carrier = Carrier(self.members, self.reports, domain, queue, target)
             self.carriers[key] = carrier
             client = aio.connect(f"//{target}", timeout=CALL_S, resolvers=[self.linked()])
             task = self.members.node.spawn(carrier.run(client))

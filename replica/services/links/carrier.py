@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from replica.core.messages import bodies
 from replica.core.state.calls import PendingCall
 from replica.core.state.outcomes import Failed, Moved
-from replica.machine import AckBatchCall, BatchCall, Refused, SettleCall
+from replica.machine import AckBatchCall, BatchCall, SettleCall
 from replica.machine.features.batches import holder, last_batch, open_batches
+from replica.machine.plan.content import BATCH_PROPERTIES_MAX
 from replica.machine.plan.lease import FOR_EVER
 from replica.node.counting import until_committed
+from replica.node.members import LOCAL
 from replica.services.answers import FutureWaiter
-from replica.services.links.leaving import Bound, by_queue, leaving_of, without_place
+from replica.services.links.leaving import Bound, by_queue, is_of_one_of_many, leaving_of, without_place
 from storage.errors import CorruptRecord
 from tandemq.ambient import monotonic_s
 from tandemq.client.calls import STAGE_SERVICE, TRANSACTION_SERVICE
@@ -29,10 +31,13 @@ from tandemq.v1.pair_service_pb2 import PairEventKind
 from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_RELEASE, Outcome, Settlement
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from replica.core.domain import Domain
     from replica.core.state.calls import AnyCall
     from replica.core.state.outcomes import Answer
     from replica.machine import Lease, NumberedBatch, QueueState
+    from replica.machine.sets.ranges import Run
     from replica.node.members import Members
     from replica.operations.reports import Reports
     from tandemq import aio
@@ -41,6 +46,8 @@ log = logging.getLogger("tandemq.links")
 
 CONSUMER = "xmit"
 BATCH_MESSAGES, BATCH_BYTES = 1_000, 1 << 20
+SENT_BYTES_MAX, SENT_PROPERTIES_MAX = 4 << 20, BATCH_PROPERTIES_MAX // 2
+"""Of one call: a batch is taken by its payloads, and properties may be far more. One message goes anyway."""
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.1, 5.0
 DOUBT_S = 10.0
 """After this time no copy of a call that was not answered is under way any more: its deadline is over."""
@@ -55,10 +62,12 @@ class NotHere(Exception):  # noqa: N818 - no fault: the mastership, or the queue
 class Carrier:
     """One link: one order."""
 
-    def __init__(self, members: Members, reports: Reports, domain: Domain, queue: str, target: str) -> None:
+    def __init__(self, members: Members, reports: Reports, domain: Domain, queue: QueueState, target: str) -> None:
         self.members, self.reports = members, reports
-        self.domain, self.queue, self.target = domain, queue, target
-        self.writer = f"{CONSUMER}/{members.pair or members.member}/{domain.shared.name}/{target}"
+        self.domain, self.queue, self.target = domain, queue.name, target
+        self.queue_id = queue.queue_id
+        place = domain.shared.name if domain.shared.name != LOCAL else f"{LOCAL}@{members.member}"  # each has its own
+        self.writer = f"{CONSUMER}/{members.pair or members.member}/{place}/{target}"
         self.wake = asyncio.Event()
         self.most = BATCH_MESSAGES
         self.last: int | None = None
@@ -75,7 +84,7 @@ class Carrier:
     def serves(self) -> bool:
         """Whether it is this member's to carry."""
         machine = self.domain.shared.machine
-        return self.domain.shared.serving and machine is not None and machine.queue_id(self.queue) is not None
+        return self.domain.shared.serving and machine is not None and machine.queue_id(self.queue) == self.queue_id
 
     async def run(self, client: aio.Client) -> None:
         """As long as this member serves the queue."""
@@ -112,19 +121,16 @@ class Carrier:
                 return False
             self.doubt_s = monotonic_s() - DOUBT_S  # nobody has sent it yet
         number, batch, lease = batches[0]
-        await self._send(client, number, self._read(batch, lease))
+        await self._send(client, number, await self._read(number, batch, lease))
         await self._order(AckBatchCall(self.queue, CONSUMER, number))
         self.most = min(BATCH_MESSAGES, 2 * self.most)
         return True
 
     def _queue(self) -> QueueState:
         machine = self.domain.shared.machine
-        if not self.domain.shared.serving or machine is None:
+        if not self.serves or machine is None:
             raise NotHere
-        try:
-            return machine.state.named(self.queue)
-        except Refused as gone:
-            raise NotHere from gone
+        return machine.queue(self.queue_id)
 
     def _batches(self) -> list[tuple[int, NumberedBatch, Lease]]:
         machine = self.domain.shared.machine
@@ -136,6 +142,12 @@ class Carrier:
         """What the target has had: a batch that is new here must be new there."""
         request = stage_pb.GetWriterRequest(writer=self.writer)
         reply = await client.links.own.caller.call(STAGE_SERVICE + "GetWriter", request, stage_pb.GetWriterResponse)
+        if reply.known and reply.query_id != self._lineage():
+            text = (
+                f"writer {self.writer} belongs to another manager of this name, or to what this one was before "
+                f"(history {reply.query_id!r}): make sure that it sends no more, and release the writer there"
+            )
+            raise error_of("WRITER_TAKEN", text, {"query_id": reply.query_id, "batch": str(reply.batch)})
         self.last, self.there = reply.batch, reply.header.domain
 
     async def _take(self, queue: QueueState) -> None:
@@ -144,16 +156,26 @@ class Carrier:
         assert self.last is not None
         number = max(last_batch(machine.state, queue, CONSUMER), self.last) + 1
         sound = self.domain.consumers.damage.sound
-        await self._order(BatchCall(self.queue, CONSUMER, number, self.most, BATCH_BYTES, FOR_EVER, sound))
+        # It may skip: here a backup may have come back that knows fewer numbers than the target does.
+        call = BatchCall(self.queue, CONSUMER, number, self.most, BATCH_BYTES, FOR_EVER, sound, may_skip=True)
+        await self._order(call)
 
-    def _read(self, batch: NumberedBatch, lease: Lease) -> list[Bound]:
+    async def _read(self, number: int, batch: NumberedBatch, lease: Lease) -> list[Bound]:
         machine = self.domain.shared.machine
         assert machine is not None
         now_ms = self.members.node.clock.now_ms()
         ranges = [IndexRange(first=start, count=end - start) for start, end in batch.runs]
         slices = machine.segments_of(lease.queue_id, ranges)
         store, shared = self.members.node.store, self.domain.shared
-        rows = [leaving_of(row, now_ms) for row in bodies.rows_of(store, shared, self.queue, lease.lease_id, slices)]
+        rows, size, properties = list[Bound](), 0, 0
+        for row in bodies.rows_of(store, shared, self.queue, lease.lease_id, slices):
+            bound = leaving_of(row, now_ms)
+            size += bound.message.ByteSize()
+            properties += len(bound.message.properties)
+            if rows and (size > SENT_BYTES_MAX or properties > SENT_PROPERTIES_MAX):
+                text = f"{batch.size} messages have more bytes or properties than go in one call"
+                await self._take_fewer(number, 2 * len(rows), error_of("TXN_TOO_LARGE", text))
+            rows.append(bound)
         if len(rows) < batch.size:
             raise error_of("BATCH_GONE", f"{batch.size - len(rows)} messages have bodies that are not here now")
         return rows
@@ -180,7 +202,7 @@ class Carrier:
                     continue
                 if not error.definite:
                     self.doubt_s = monotonic_s()
-                elif error.reason in ("TXN_TOO_LARGE", "QUEUE_FULL") and len(rows) > 1:
+                elif len(rows) > 1 and (error.reason in ("TXN_TOO_LARGE", "QUEUE_FULL") or is_of_one_of_many(error)):
                     await self._take_fewer(number, len(rows), error)
                 found = without_place(rows, error)
                 if found is None:
@@ -203,25 +225,32 @@ class Carrier:
         self.most = max(1, count // 2)
         for each, _, lease in self._batches():
             if each == number:
-                await self._settle(lease, OUTCOME_RELEASE)
+                await self._settle(lease.lease_id, lease.ranges, OUTCOME_RELEASE)
         raise NotHere
 
     async def _settle_left(self, queue: QueueState) -> None:
-        """What is left of a batch of which a volatile body was lost, or which an operator released in part: it has been
-        sent when the target knows its number, else it goes under the next one (X4).
+        """What is left of a batch of which a volatile body was lost, or which an operator released: it has been sent
+        when the target knows its number, even what waits again; else it goes under the next one, once no call can make
+        it known any more (X4).
         """
         machine = self.domain.shared.machine
         assert machine is not None
         assert self.last is not None
         known = machine.state.batches.get((queue.queue_id, CONSUMER))
         for number, batch in list(known.open.items()) if known is not None else ():
+            if holder(queue, batch) is not None:
+                continue
             lease = queue.leases.get(batch.lease_id)
-            if lease is not None and holder(queue, batch) is None:
-                await self._settle(lease, OUTCOME_ACK if number <= self.last else OUTCOME_RELEASE)
+            if number <= self.last:
+                await self._settle(batch.lease_id, batch.runs, OUTCOME_ACK)
+            elif monotonic_s() - self.doubt_s < DOUBT_S:
+                raise error_of("BATCH_GONE", f"a part of batch {number} is gone, and a call with it may be under way")
+            elif lease is not None:
+                await self._settle(lease.lease_id, lease.ranges, OUTCOME_RELEASE)
 
-    async def _settle(self, lease: Lease, outcome: Outcome) -> None:
-        ranges = [IndexRange(first=start, count=end - start) for start, end in lease.ranges]
-        await self._order(SettleCall(self.queue, [Settlement(lease_id=lease.lease_id, ranges=ranges, outcome=outcome)]))
+    async def _settle(self, lease_id: int, runs: Iterable[Run], outcome: Outcome) -> None:
+        ranges = [IndexRange(first=start, count=end - start) for start, end in runs]
+        await self._order(SettleCall(self.queue, [Settlement(lease_id=lease_id, ranges=ranges, outcome=outcome)]))
 
     async def _order(self, call: AnyCall) -> Answer:
         node, waiter = self.members.node, FutureWaiter()

@@ -28,6 +28,15 @@ VALUE_BYTES_MAX = 140
 """Of a name in a refusal that is whole for certain; longer ones are cut there."""
 
 
+def is_of_one_of_many(refusal: TandemqError) -> bool:
+    """Refused for ever, and it is not said which message it is: BAD_REQUEST names a queue even where the fault is what
+    else is in the unit, an alias of it for one.
+    """
+    if refusal.reason not in FOR_EVER or refusal.metadata.get("entry"):
+        return False
+    return refusal.reason == "BAD_REQUEST" or not refusal.metadata.get("queue")
+
+
 class Bound(NamedTuple):
     """A message on its way, and its queue at the target."""
 

@@ -245,3 +245,13 @@ def test_x4_a_lease_without_end_ends_by_its_acknowledgement_alone(driver: Driver
     assert ack is not None
     driver.order(ack)
     assert driver.info().length == 1
+
+
+def test_numbers_that_were_used_elsewhere_are_skipped(driver: Driver) -> None:
+    """A backup that came back knows fewer numbers than the target of its messages does."""
+    driver.send(2)
+    assert take(driver, 1, count=1)
+    state = driver.master.state
+    call = BatchCall("q", "spark", 7, 1, 1 << 20, LEASE_MS, may_skip=True)
+    driver.order(driver.plan(lambda: plan_batch(state, driver.now_ms, call)))
+    assert [number for number, _, _ in open_batches(state, state.named("q"), "spark")] == [1, 7]

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from chaos.ports import PortRange
+from replica.services.links import carrier
 from tandemq import Outgoing
 from tandemq.client import aio
 from tandemq.config import ManagerConfig, member_ports
@@ -18,7 +19,7 @@ from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tests.support.until import until
 
 XMIT = "SYSTEM.XMIT/west"
-WRITER = "xmit/east/local/west"
+WRITER = "xmit/east/local@east/west"
 DURABLE, VOLATILE = {"persistent": True}, {"persistent": False}
 DISABLED, ENABLED = QueueConfig(enqueue_enabled=False), QueueConfig(enqueue_enabled=True)
 
@@ -94,7 +95,10 @@ async def test_x4_what_is_left_of_a_batch_that_is_there_is_acknowledged(managers
 
 
 @pytest.mark.slow
-async def test_x4_what_is_left_of_a_batch_that_is_not_there_goes_under_the_next_number(managers: Managers) -> None:
+async def test_x4_what_is_left_of_a_batch_that_is_not_there_goes_under_the_next_number(
+    managers: Managers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carrier, "DOUBT_S", 0.5)  # so long it is waited for a call that may be under way
     messages = [Outgoing(b"1", DURABLE), Outgoing(b"volatile", VOLATILE), Outgoing(b"2", DURABLE)]
     async with open_manager(managers.west), aio.connect(managers.west.listen_client) as west:
         await _batch_taken(managers, messages, west)
@@ -107,7 +111,10 @@ async def test_x4_what_is_left_of_a_batch_that_is_not_there_goes_under_the_next_
 
 
 @pytest.mark.slow
-async def test_x4_a_batch_of_which_nothing_is_left_is_no_obstacle(managers: Managers) -> None:
+async def test_x4_a_batch_of_which_nothing_is_left_is_no_obstacle(
+    managers: Managers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(carrier, "DOUBT_S", 0.5)
     async with open_manager(managers.west), aio.connect(managers.west.listen_client) as west:
         await _batch_taken(managers, [Outgoing(b"volatile", VOLATILE)], west)
         await west.update_queue("orders", ENABLED, ["enqueue_enabled"])
@@ -116,3 +123,23 @@ async def test_x4_a_batch_of_which_nothing_is_left_is_no_obstacle(managers: Mana
             await until(lambda: _empty(east), "everything is acknowledged")
         assert await _payloads(west) == [b"behind it"]
         assert await _last_number(west) == 2, "its number is not taken again"
+
+
+@pytest.mark.slow
+async def test_x3_a_number_of_somebody_else_of_this_name_acknowledges_nothing(
+    managers: Managers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left stays until the name is free: the other one's numbers say nothing of these batches."""
+    said: list[str] = []
+    monkeypatch.setattr(carrier, "NOTE_S", 0.0)
+    monkeypatch.setattr(carrier.Carrier, "_note", lambda _self, _text, why: said.append(why))
+    messages = [Outgoing(b"volatile", VOLATILE), Outgoing(b"durable", DURABLE)]
+    async with open_manager(managers.west), aio.connect(managers.west.listen_client) as west:
+        await _batch_taken(managers, messages, west)
+        await west.update_queue("orders", ENABLED, ["enqueue_enabled"])
+        await west.create_queue("theirs")
+        await west.transact([], {"theirs": [b"x"]}, writer=WRITER, number=7, query_id="another history")
+        async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+            await until(lambda: any("belongs to another manager" in why for why in said), "the agent has seen it")
+            assert (await east.get_queue(XMIT)).length == 1
+        assert await _payloads(west) == []

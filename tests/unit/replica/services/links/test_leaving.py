@@ -6,7 +6,7 @@ import pytest
 
 from replica.machine.state.system_names import DEAD
 from replica.services.elsewhere import HOPS_MAX, Onward, stamp
-from replica.services.links.leaving import Bound, by_queue, leaving_of, without_place
+from replica.services.links.leaving import Bound, by_queue, is_of_one_of_many, leaving_of, without_place
 from tandemq.errors import error_of
 from tandemq.v1.message_pb2 import DeliveredMessage, Message
 
@@ -85,3 +85,18 @@ def test_a_refusal_that_names_nothing_is_waited_for_unless_there_is_one_queue() 
     assert without_place(rows("a", "b"), error_of("BAD_REQUEST", "")) is None
     assert put_out(without_place(rows("a", "a"), error_of("BAD_REQUEST", ""))) == [b"0", b"1"]
     assert without_place(rows(DEAD), error_of("BAD_REQUEST", "")) is None, "what is put out already"
+
+
+@pytest.mark.parametrize(
+    ("reason", "facts", "wanted"),
+    [
+        ("BAD_REQUEST", {}, True),
+        ("BAD_REQUEST", {"queue": "a"}, True),  # an alias of it is in the unit, too
+        ("BAD_REQUEST", {"queue": "a", "entry": "1"}, False),
+        ("REMOTE_NOT_ALLOWED", {}, True),
+        ("QUEUE_NOT_FOUND", {"queue": "a"}, False),
+        ("NO_MASTER", {}, False),
+    ],
+)
+def test_a_refusal_of_nothing_in_particular_is_of_one_of_many(reason: str, facts: dict[str, str], wanted: bool) -> None:
+    assert is_of_one_of_many(error_of(reason, "", facts)) is wanted
