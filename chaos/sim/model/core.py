@@ -77,6 +77,10 @@ class NoQueues:
         """No queues."""
         return []
 
+    def unit_leases(self) -> list[int]:
+        """No unit is open."""
+        return []
+
     def live_log_indexes(self) -> list[tuple[int, int]]:
         """No message."""
         return []
