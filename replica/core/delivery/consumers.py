@@ -117,13 +117,9 @@ class Consumers:
                 1000,
             )
         consumer.enter(self._check_queue(consumer))
-        if consumer.unit:
-            self._check_unit(consumer)
-        if consumer.request_id:
-            found = machine.find_request(consumer.request_id, consumer.request_hash)
-            if found is not None:
-                self._repeat(consumer, found)
-                return
+        if (found := self._given(consumer)) is not None:
+            self._repeat(consumer, found)
+            return
         config = machine.queue(consumer.queue_id).config
         turn = self.turns.get(consumer.queue_id) or deque()
         if config.max_consumers:
@@ -178,6 +174,17 @@ class Consumers:
             text = f"queue {consumer.queue} is TWO_WAY: a request is answered by a reply, and no unit of work has one"
             raise Refused(Reason.REASON_REPLY_REQUIRED, text)
         return self.orders.units.room_for_gets(consumer.unit, consumer.queue_id)
+
+    def _given(self, consumer: Consumer) -> RequestAnswer | None:
+        """What another call of its request id was given. Refused where its unit of work is not open, or may have no
+        more: that alone is no reason to hide from a repetition what the unit's commit acknowledges.
+        """
+        if consumer.unit and (ended := self.orders.units.problem_of(consumer.unit)) is not None:
+            raise ended
+        found = self.orders.machine.find_request(consumer.request_id, consumer.request_hash)
+        if found is None and consumer.unit:
+            self._check_unit(consumer)
+        return found
 
     def _repeat(self, consumer: Consumer, found: RequestAnswer) -> None:
         """A Dequeue call came again: the same messages, as far as they are still there."""
@@ -297,9 +304,7 @@ class Consumers:
         unit of work may get nothing any more.
         """
         try:
-            if consumer.unit:
-                self._check_unit(consumer)
-            found = self.orders.machine.find_request(consumer.request_id, consumer.request_hash)
+            found = self._given(consumer)
         except Refused as refused:
             self._remove(consumer)
             failed = Failed(refused.reason, refused.message, dict(refused.metadata), refused.retry_after_ms)

@@ -289,12 +289,14 @@ class OpenUnits:
             return
         try:
             asked = self._call_of(unit, call)
-            order_unit(self.orders, waiter, Transact(asked, call.body, call.min_copies), lines)
+            transact = Transact(asked, call.body, call.min_copies)
+            # Ended before anything is handed out for it: a get of its own that waits would be given a message that
+            # nothing of the unit ends any more.
+            order_unit(self.orders, waiter, transact, lines, lambda: self._forget(unit))
         except Refused as refused:
             if refused.reason == Reason.REASON_LEASE_LOST:
                 self._end(unit)
             raise
-        self._forget(unit)
 
     def _call_of(self, unit: OpenUnit, call: CommitUnit) -> UnitCall:
         settles = {queue_id: list(settlements) for queue_id, settlements in unit.settles.items()}

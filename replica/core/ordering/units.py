@@ -15,7 +15,7 @@ from replica.machine.plan.unit import plan_unit
 from replica.machine.plan.unit_identity import find_number
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from replica.core.ordering.desk import Desk
     from replica.core.state.calls import Transact, Waiter
@@ -23,8 +23,12 @@ if TYPE_CHECKING:
     from tandemq.peer.v1.record_pb2 import EnqueueOp
 
 
-def order_unit(orders: Desk, waiter: Waiter, asked: Transact, lines: Collection[int]) -> None:
-    """Raises Refused with nothing done. `lines`: queues for whose room others wait (U7)."""
+def order_unit(
+    orders: Desk, waiter: Waiter, asked: Transact, lines: Collection[int], on_ordered: Callable[[], None] | None = None
+) -> None:
+    """Raises Refused with nothing done. `lines`: queues for whose room others wait (U7). `on_ordered` is called when its
+    record is in the log, before anything follows from that; not for a repetition.
+    """
     machine, call = orders.machine, asked.call
     found = machine.find_request(call.request_id, call.request_hash)
     repeated = find_number(machine.state, call.identity) if found is None else None
@@ -50,6 +54,8 @@ def order_unit(orders: Desk, waiter: Waiter, asked: Transact, lines: Collection[
             orders.room_bytes -= len(asked.body)
         epoch = orders.shared.state.epoch  # of the record; the next epoch may be the one that commits it
         last = log_index = orders.order(header, asked.body if entered else b"", volatile_body=all_volatile)
+        if on_ordered is not None:
+            on_ordered()
         settled = [settle.queue_id for settle in header.txn.settles]
     handles = [machine.handle_prefix(op.queue_id) for op in entered]
 

@@ -13,10 +13,11 @@ from replica.machine import Limits, QueueCall, columns_of
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE, QUEUE_ACTION_UPDATE
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.message_pb2 import Message, MessageBatch
-from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY, QueueConfig
+from tandemq.v1.queue_admin_service_pb2 import GROUP_MODE_ORDERED, QUEUE_TYPE_TWO_WAY, QueueConfig
 from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_REJECT, EnqueueBatch, EnqueueRequest, Outcome, Settlement
 from tests.support.clients import Producer, Waiter, create, remaining
 from tests.support.pair import Pair
+from tests.unit.replica.core.ordering.test_sweeps import send
 
 if TYPE_CHECKING:
     from tests.support.pair import Member
@@ -370,6 +371,40 @@ def test_a_get_that_waits_ends_with_its_unit(pair: Pair) -> None:
     pair.settle()
     assert why(waiting.done) == "TXN_ABORTED"
     assert queue_of(pair, "r").ready_count == 1
+
+
+def test_a_get_that_waits_is_given_nothing_by_the_commit_of_its_own_unit(pair: Pair) -> None:
+    """The commit makes the next of a group ready: locked for a unit that has ended, nothing ended that lease."""
+    create(pair, "g", group_mode=GROUP_MODE_ORDERED)
+    send(pair, "g", b"1", b"2", group_ids=["h"])
+    unit = begun(pair)
+    got(pair, unit, "g")
+    assert pair.master is not None
+    waiting = taking(pair.master, unit, "g")
+    other = taking(pair.master, b"", "g")
+    pair.settle()
+    assert (waiting.done, other.done) == (None, None)
+    assert isinstance(commit(pair, unit), UnitDone)
+    assert why(waiting.done) == "TXN_ABORTED"
+    assert isinstance(other.done, LeaseDone), "it goes to whoever else waits"
+    assert [lease.unit for lease in queue_of(pair, "g").leases.values()] == [b""]
+
+
+def test_a_get_that_fills_its_unit_may_be_repeated() -> None:
+    """Else its caller hears a refusal, and the commit acknowledges what nobody has seen."""
+    pair = Pair(limits=Limits(settlement_ranges_max=2)).start()
+    create(pair, "q")
+    send(pair, "q", b"1", b"2", b"3")
+    unit = begun(pair)
+    assert pair.master is not None
+    first = taking(pair.master, unit, most=3, request_id=b"r" * 16)
+    pair.settle()
+    again = taking(pair.master, unit, most=3, request_id=b"r" * 16)
+    more = taking(pair.master, unit, most=3, request_id=b"s" * 16)
+    pair.settle()
+    assert [(part.first_index, part.count) for part in again.done.slices] == [(1, 2)]
+    assert (again.done.lease_id, again.done.duplicate) == (first.done.lease_id, True)
+    assert why(more.done) == "TXN_TOO_LARGE"
 
 
 def test_a_commit_that_was_overtaken_by_a_put_is_made_anew(pair: Pair) -> None:
