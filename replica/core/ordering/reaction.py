@@ -43,9 +43,9 @@ class Reaction:
     unseen: list[Run] | None = None
     """What it has to look at, rising; None: that is not known yet."""
     fits: RangeSet = field(default_factory=RangeSet)
-    """Looked at, and asked for. What a message says never changes, where it is does."""
+    """Looked at, asked for, and not inert. What a message says never changes, where it is does."""
     inert: RangeSet = field(default_factory=RangeSet)
-    """Of those that fit: no reaction acts on them."""
+    """Asked for as well; no reaction acts on them."""
     unread: RangeSet = field(default_factory=RangeSet)
     """Named by their ids, and not to be read."""
 

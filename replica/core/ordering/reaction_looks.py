@@ -6,13 +6,15 @@ What is ordered and not committed yet counts as well: whatever follows from it i
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.ordering.sweep_looks import READ_BYTES_MAX
 from replica.core.selection.filters import Read, fits, ordinal_of
 from replica.core.selection.selecting import LOOKS_MAX
-from replica.machine import ranges_of
+from replica.machine import Refused, ranges_of
 from replica.machine.sets.ranges import RangeSet
+from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 if TYPE_CHECKING:
@@ -23,7 +25,12 @@ if TYPE_CHECKING:
     from replica.core.selection.selecting import Exact
     from replica.core.state.shared import Shared
     from replica.machine import Part, QueueState
+    from replica.machine.sets.pages import Level
     from replica.machine.sets.ranges import Run
+    from replica.machine.sets.spans import Spans
+
+RUNS_MAX = 50_000
+"""Runs of neighbours that fit one reaction: where each of them is, is asked in one step."""
 
 
 class Whereabouts(NamedTuple):
@@ -48,12 +55,18 @@ class ReactionLooks:
         self.read = read
 
     def look(self, reaction: Reaction, queue: QueueState, exact: Exact) -> bool:
-        """Whether all of it has been looked at."""
+        """Whether all of it has been looked at. Refused where it fits too much to be found again in one step."""
         if reaction.unseen is None:
             reaction.unseen = self._to_see(reaction, queue, exact)
             if reaction.unseen is None:
                 return False
         self._walk(reaction, queue)
+        if reaction.fits.run_count + reaction.inert.run_count > RUNS_MAX:
+            text = (
+                f"the reaction fits messages of queue {queue.name} in more than {RUNS_MAX} places that do not follow "
+                "one another; name fewer"
+            )
+            raise Refused(Reason.REASON_TXN_TOO_LARGE, text, {"limit": str(RUNS_MAX)})
         return not reaction.unseen
 
     # -- what to look at -------------------------------------------------------------------------------------------
@@ -128,9 +141,8 @@ class ReactionLooks:
                 if reaction.asked.places is not None:
                     reaction.unread.add(index, index + 1)
             elif fits(asked, domain, part, index, row):
-                reaction.fits.add(index, index + 1)
-                if is_inert(row, ordinal_of(part, index)):
-                    reaction.inert.add(index, index + 1)
+                found = reaction.inert if is_inert(row, ordinal_of(part, index)) else reaction.fits
+                found.add(index, index + 1)
 
     def _messages(self, log_index: int) -> Read | None:
         stored = self.read(log_index)
@@ -149,14 +161,38 @@ def is_inert(row: Read, ordinal: int) -> bool:
 
 def where(reaction: Reaction, queue: QueueState) -> Whereabouts:
     """Now. What has left the queue counts nowhere."""
-    active = RangeSet(reaction.fits)
-    for low, high in reaction.inert:
-        active.discard(low, high)
-    waiting = sorted(run for low, high in active for run in queue.waiting_in(low, high))
-    dying = sum(high - low for start, end in active for low, high in queue.dying.runs(start, end))
+    waiting = _waiting(queue, reaction.fits)
+    waiting.sort()
     return Whereabouts(
-        waiting, _leased(queue, active), dying, _held(queue, reaction.inert), _held(queue, reaction.unread)
+        waiting,
+        _leased(queue, reaction.fits),
+        _size(_among(queue.dying, reaction.fits)),
+        _held(queue, reaction.inert),
+        _held(queue, reaction.unread),
     )
+
+
+def _waiting(queue: QueueState, wanted: RangeSet) -> list[Run]:
+    """Of those, what is ready, blocked or delayed; not by index. Each level is gone through once, not once a run."""
+    found = [run for ready, blocked in _levels(queue) for level in (ready, blocked) for run in level.common(wanted)]
+    found += _among(queue.delayed, wanted)
+    return found
+
+
+def _levels(queue: QueueState) -> list[tuple[Level, Level]]:
+    """Ready and blocked, by rising priority."""
+    blocked: Sequence[Level] = [RangeSet()] * len(queue.ready)
+    if queue.groups is not None:
+        blocked = queue.groups.blocked
+    return list(zip(queue.ready, blocked, strict=True))
+
+
+def _among(spans: Spans, wanted: RangeSet) -> list[Run]:
+    return [run for low, high in wanted for run in spans.runs(low, high)] if spans.size else []
+
+
+def _size(runs: Iterable[Run]) -> int:
+    return sum(high - low for low, high in runs)
 
 
 def _leased(queue: QueueState, wanted: RangeSet) -> int:
@@ -166,15 +202,14 @@ def _leased(queue: QueueState, wanted: RangeSet) -> int:
 
 
 def _held(queue: QueueState, wanted: RangeSet) -> int:
-    free = sum(high - low for start, end in wanted for low, high in queue.unleased_in(start, end))
-    return free + _leased(queue, wanted)
+    return _size(_waiting(queue, wanted)) + _size(_among(queue.dying, wanted)) + _leased(queue, wanted)
 
 
 def first_of(queue: QueueState, waiting: Sequence[Run]) -> int:
     """V5: the one that would be delivered first; delayed ones after all others, the next one first."""
-    levels = zip(queue.ready, queue.groups.blocked if queue.groups is not None else queue.ready, strict=True)
-    for ready, blocked in reversed(list(levels)):
-        runs = [run for low, high in waiting for level in (ready, blocked) for run in level.runs(low, high)]
-        if runs:
-            return min(runs)[0]
+    wanted = RangeSet(waiting)
+    for levels in reversed(_levels(queue)):
+        firsts = [run[0] for level in levels for run in islice(level.common(wanted), 1)]
+        if firsts:
+            return min(firsts)
     return min((when_ms, start) for low, high in waiting for start, _, when_ms in queue.delayed.rows(low, high))[1]

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 def order_unit(
     orders: Desk, waiter: Waiter, asked: Transact, lines: Collection[int], on_ordered: Callable[[], None] | None = None
 ) -> None:
-    """Raises Refused with nothing done. `lines`: queues for whose room others wait (U7). `on_ordered` is called when its
-    record is in the log, before anything follows from that; not for a repetition.
+    """Raises Refused with nothing done. `lines`: queues for whose room others wait (U7). `on_ordered` is called when
+    its record is in the log, before anything follows from that; not for a repetition.
     """
     machine, call = orders.machine, asked.call
     found = machine.find_request(call.request_id, call.request_hash)

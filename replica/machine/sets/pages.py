@@ -9,8 +9,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
-from replica.machine.sets.ranges import RangeSet, Run
+from replica.machine.sets.ranges import WALK_SHARE, RangeSet, Run, in_both
 
 _SHIFT = 12  # 4,096 integers a page, so at most 32 KiB of boundaries
 
@@ -88,6 +89,15 @@ class PagedSet:
         """What is in it of this run, by rising start, cut at the borders of pages. It must not change meanwhile."""
         for number in self._within(start, end):
             yield from self._pages[number].runs(start, end)
+
+    def common(self, other: RangeSet) -> Iterator[Run]:
+        """What is in both, by rising start. Neither must change meanwhile."""
+        if other.run_count * WALK_SHARE < sum(page.run_count for page in self._pages.values()):
+            for start, end in other:
+                yield from self.runs(start, end)
+            return
+        pages = (self._pages[number] for number in self._numbers)
+        yield from in_both(chain.from_iterable(pages), other)
 
     def _within(self, start: int, end: int) -> list[int]:
         if start >> _SHIFT == (end - 1) >> _SHIFT:

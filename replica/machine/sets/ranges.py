@@ -15,6 +15,8 @@ Run = tuple[int, int]  # start, end; end is not in it
 
 # Below this the space in front of the offset is not worth moving the rest for.
 _SLACK_EDGES = 1024
+# To look for a run among many costs as much as to step over so many.
+WALK_SHARE = 8
 
 
 class RangeSet:
@@ -62,6 +64,10 @@ class RangeSet:
     @property
     def first(self) -> int:
         return self._edges[self._head]
+
+    @property
+    def run_count(self) -> int:
+        return (len(self._edges) - self._head) // 2
 
     def add(self, start: int, end: int) -> None:
         """The caller knows that nothing of it is in the set: counting would cost what merging saves."""
@@ -142,6 +148,29 @@ class RangeSet:
             start = high
         if start < end:
             yield start, end
+
+    def common(self, other: RangeSet) -> Iterator[Run]:
+        """What is in both, by rising start. Neither must change meanwhile."""
+        few, many = (self, other) if self.run_count <= other.run_count else (other, self)
+        if few.run_count * WALK_SHARE < many.run_count:
+            for start, end in few:
+                yield from many.runs(start, end)
+            return
+        yield from in_both(few, many)
+
+
+def in_both(one: Iterable[Run], other: Iterable[Run]) -> Iterator[Run]:
+    """Of two series of runs, each by rising start."""
+    ours, theirs = iter(one), iter(other)
+    first, second = next(ours, None), next(theirs, None)
+    while first is not None and second is not None:
+        low, high = max(first[0], second[0]), min(first[1], second[1])
+        if low < high:
+            yield low, high
+        if first[1] <= second[1]:
+            first = next(ours, None)
+        else:
+            second = next(theirs, None)
 
 
 def _overlap(edges: array[int], at: int, until: int, start: int, end: int) -> int:

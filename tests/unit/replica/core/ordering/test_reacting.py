@@ -367,3 +367,14 @@ def test_the_counts_of_the_record_are_those_of_the_answer() -> None:
     header = master.shared.log.header_at(master.shared.log.last_index)
     assert [remove.reaction for remove in header.txn.removes] == [ReactionCounts(applied=2)] == [done.counts]
     assert QueueConfig(reactions_enabled=True).reactions_enabled
+
+
+def test_a_reaction_that_fits_in_too_many_places_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reaction_looks, "RUNS_MAX", 2)
+    pair, master = filled()
+    send(pair, "q", *numbered(*range(1, 7)), correlation_ids=["a", "b"] * 3, inerts=[False] * 4 + [True] * 2)
+    done = run(pair, where(selector="tq_correlation_id = 'a'"))
+    assert isinstance(done, Failed)
+    assert (done.reason, done.metadata) == (Reason.REASON_TXN_TOO_LARGE, {"limit": "2"})
+    assert payloads(master, "q") == numbered(*range(1, 7))
+    assert counts(run(pair, where(selector="tq_index > 0"), request_id=b"2" * 16)) == {"applied": 4, "inert": 2}

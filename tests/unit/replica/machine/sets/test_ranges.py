@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from replica.machine.sets import pages
 from replica.machine.sets import ranges as sets
-from replica.machine.sets.ranges import RangeSet
+from replica.machine.sets.pages import PagedSet
+from replica.machine.sets.ranges import RangeSet, Run
 
 runs = st.tuples(st.integers(0, 60), st.integers(1, 12)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 steps = st.lists(st.tuples(st.sampled_from(["add", "discard", "pop"]), runs), max_size=40)
@@ -35,6 +37,28 @@ def popped_from(ranges: RangeSet, size: int, below: int) -> list[tuple[int, int]
     for start, end in found:
         ranges.remove(start, end)
     return found
+
+
+@pytest.mark.parametrize("share", [0, 8])
+@given(st.lists(runs, max_size=20), st.lists(runs, max_size=20))
+def test_what_two_sets_have_in_common(share: int, ours: list[Run], theirs: list[Run]) -> None:
+    """Stepping through both, or looking for the runs of the smaller one."""
+    one, two = RangeSet(), RangeSet()
+    for made, given_runs in ((one, ours), (two, theirs)):
+        for start, end in given_runs:
+            made.discard(start, end)
+            made.add(start, end)
+    paged = PagedSet(two)
+    expected = as_runs({value for run in one for value in range(*run) if value in two})
+    before = sets.WALK_SHARE, pages.WALK_SHARE
+    sets.WALK_SHARE = pages.WALK_SHARE = share
+    try:
+        found = [list(one.common(two)), list(two.common(one)), list(paged.common(one))]
+    finally:
+        sets.WALK_SHARE, pages.WALK_SHARE = before
+    assert [as_runs({value for run in each for value in range(*run)}) for each in found] == [expected] * 3
+    assert found[0] == expected
+    assert one.run_count == len(list(one))
 
 
 @settings(max_examples=300, deadline=None)
