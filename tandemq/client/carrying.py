@@ -27,9 +27,24 @@ class Carrier:
         self._lock = asyncio.Lock()
         self._call: Any = None
         self._stream: Stream | None = None
+        self._beginning: set[asyncio.Task[pb.BeginResponse | None]] = set()
 
     async def begin(self, request: pb.BeginRequest) -> pb.BeginResponse | None:
-        """None: not over a stream. Raises what the manager refuses, with nothing begun."""
+        """None: not over a stream. Raises what the manager refuses, with nothing begun.
+
+        Whoever is cancelled does not take the stream along: other units of its client are open on it.
+        """
+        task = asyncio.create_task(self._begin(request))
+        self._beginning.add(task)
+        task.add_done_callback(self._done)
+        return await asyncio.shield(task)
+
+    def _done(self, task: asyncio.Task[pb.BeginResponse | None]) -> None:
+        self._beginning.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody may be left to hear it
+
+    async def _begin(self, request: pb.BeginRequest) -> pb.BeginResponse | None:
         reply: pb.WorkResponse | None = None
         async with self._lock:
             for _ in range(ATTEMPTS):

@@ -51,6 +51,8 @@ class Unit:
         self._names: dict[str, str] = {}
         """What the caller calls each queue that it sends to, by its name at the manager."""
         self._used = self._ended = False
+        self._unanswered = 0
+        """Calls of which it is not known whether they are a part of it."""
         self.id = b""
         """16 bytes; empty before the first call."""
         self.receipts: dict[str, Receipts] = {}
@@ -103,7 +105,7 @@ class Unit:
         if message_wait := to_wait(wait):
             request.wait.FromTimedelta(message_wait)
         path = QUEUE_SERVICE + "Dequeue"
-        reply = await self._ask(path, request, queue_service_pb2.DequeueResponse, name, message_wait)
+        reply = await self._add(path, request, queue_service_pb2.DequeueResponse, name, message_wait)
         batch = MessageBatch(queue, reply.lease_id, [RowsPart(reply.messages)])
         self._used = self._used or len(batch) > 0
         return batch
@@ -123,9 +125,9 @@ class Unit:
         request = queue_service_pb2.EnqueueRequest(
             queue=name, request_id=new_request_id(), messages=rows, unit_id=self.id, epoch=self._epoch(name)
         )  # fmt: skip
-        await self._ask(QUEUE_SERVICE + "Enqueue", request, queue_service_pb2.EnqueueResponse, name)
         self._names.setdefault(name, queue)
         self._used = True
+        await self._add(QUEUE_SERVICE + "Enqueue", request, queue_service_pb2.EnqueueResponse, name)
 
     async def settle(self, queue: str, settlements: Sequence[tuple[Act, Sequence[Range]]]) -> None:
         """Settles at the commit what a lease holds: one outside of the unit, or one of it, of which the rest is
@@ -139,8 +141,8 @@ class Unit:
             unit_id=self.id,
             epoch=self._epoch(name),
         )
-        await self._ask(QUEUE_SERVICE + "Settle", request, queue_service_pb2.SettleResponse, name)
         self._used = True
+        await self._add(QUEUE_SERVICE + "Settle", request, queue_service_pb2.SettleResponse, name)
 
     async def ack(self, batch: MessageBatch) -> None:
         """Acknowledges at the commit what was taken outside of the unit. What it took itself needs no word."""
@@ -165,10 +167,19 @@ class Unit:
         message has no room, NotFound and Refused; it may be committed again. LeaseLost and UnitAborted have ended it.
         All of it was done when NOT_ENOUGH_COPIES says that it is stored. TimedOut and InDoubt say that it is not known:
         commit again, which never has a second effect.
+
+        It is rolled back, and UnitAborted, where a call of it was cut off or timed out: what that took would be
+        acknowledged although nobody has seen it.
         """
         if not self._used:
             await self.rollback()
             return {}
+        if self._unanswered and not self._ended:
+            with contextlib.suppress(TandemqError):  # its timeout does it, else
+                await self.rollback()
+            self._ended = True
+            text = "a call of the unit of work was cut off before its answer: nothing of it happened, and never will"
+            raise error_of("TXN_ABORTED", text)
         epoch = self._epoch(self._queue)
         request = pb.CommitRequest(unit_id=self.id, min_copies=self._min_copies, epoch=epoch)
         try:
@@ -224,6 +235,22 @@ class Unit:
         assert self._link is not None, "a unit is begun before anything is asked of it"
         masters = self._link.members.masters
         return masters.epoch(masters.domain_of(queue))
+
+    async def _add(
+        self, path: str, request: Message, reply: type[Reply], queue: str, wait: timedelta | None = None
+    ) -> Reply:
+        """A call that makes something a part of the unit."""
+        known = False
+        self._unanswered += 1
+        try:
+            answer = await self._ask(path, request, reply, queue, wait)
+            known = True
+        except TandemqError as refused:
+            known = refused.definite
+            raise
+        finally:
+            self._unanswered -= known
+        return answer
 
     async def _ask(
         self, path: str, request: Message, reply: type[Reply], queue: str, wait: timedelta | None = None

@@ -96,6 +96,46 @@ async def test_u9_an_exception_rolls_back_and_the_delivery_counts(client: aio.Cl
     assert (await payloads(client, orders), await payloads(client, legs)) == ([], [])
 
 
+async def test_a_unit_of_which_a_call_was_cut_off_is_not_committed(client: aio.Client) -> None:
+    """What that call took would be acknowledged, and its caller has never seen it."""
+    orders, legs, _ = await queues(client)
+    await client.enqueue(orders, [b"1"])
+    unit = client.unit()
+    await unit.enqueue(legs, [b"a"])
+    cut_off = asyncio.create_task(unit.dequeue(orders))
+    await asyncio.sleep(0)  # it has begun, and is not answered
+    cut_off.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cut_off
+    with pytest.raises(UnitAborted, match="cut off"):
+        await unit.commit()
+    with pytest.raises(UnitAborted):
+        await unit.enqueue(legs, [b"b"])
+    assert (await payloads(client, orders), await payloads(client, legs)) == ([b"1"], [])
+    async with client.unit() as idle:
+        cut_off = asyncio.create_task(idle.dequeue(orders))
+        await asyncio.sleep(0)
+        cut_off.cancel()
+    assert [each.payload for each in await client.dequeue(orders, wait=OUTER_S)] == [b"1"]
+
+
+async def test_who_is_cancelled_takes_no_other_unit_along(client: aio.Client) -> None:
+    """All units of a client are begun over one stream, whose end rolls them back."""
+    orders, legs, _ = await queues(client)
+    await client.enqueue(orders, [b"1"])
+    async with client.unit() as unit:
+        assert [each.payload for each in await unit.dequeue(orders)] == [b"1"]
+        for _ in range(3):
+            cut_off = asyncio.create_task(client.unit().enqueue(legs, [b"x"]))
+            for _ in range(10):
+                await asyncio.sleep(0)  # it begins
+            cut_off.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await cut_off
+        await unit.enqueue(legs, [b"a"])
+    assert (await payloads(client, orders), await payloads(client, legs)) == ([], [b"a"])
+
+
 async def test_u7_a_refused_commit_leaves_the_unit_open(client: aio.Client) -> None:
     """Example 3."""
     small = new_name()
