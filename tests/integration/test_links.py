@@ -332,6 +332,18 @@ async def test_what_a_manager_adds_makes_no_message_one_of_too_many_properties(
     await until(lambda: _is_empty(east, XMIT), "the dead letter has gone, too")
 
 
+async def test_the_largest_message_that_enters_finds_room_at_its_target(east: aio.Client, west: aio.Client) -> None:
+    """What managers add would make a larger one too large for the target, and for the dead letters there."""
+    orders, absent, most = new_name(), new_name(), (4 << 20) - 1_024
+    await west.create_queue(orders, QueueConfig(max_message_bytes=4 << 20))
+    with pytest.raises(TandemqError, match="managers add some"):
+        await east.transact([], {f"//west/{orders}": [b"x" * most]}, forward=True)
+    for queue in (orders, absent):
+        await east.transact([], {f"//west/{queue}": [b"x" * (most - 8)]}, forward=True)
+    await until(lambda: _is_empty(east, XMIT), "both have gone")
+    assert [len(each.payload) for each in await there(west, orders, 1)] == [most - 8]
+
+
 async def test_x3_properties_count_for_what_goes_at_once(east: aio.Client, west: aio.Client) -> None:
     """A batch is taken by its payloads; with these properties it would be larger than gRPC takes."""
     orders = new_name()
