@@ -55,6 +55,7 @@ from replica.services.admin.restore import RestoreHandlers
 from replica.services.admin.sweeps import SweepHandlers
 from replica.services.admin.weights import WeightHandlers
 from replica.services.links.agent import Agent
+from replica.services.links.showing import LinkHandlers
 from replica.services.messages.queue import QueueHandlers
 from replica.services.messages.react import ReactionHandlers
 from replica.services.messages.stage import StageHandlers
@@ -224,7 +225,7 @@ class Manager:
         reactions.connect(
             Parts(reports, members, upkeeps, greeter, health, judge, link.peer if link is not None else None)
         )
-        await self._serve(members, health)
+        await self._serve(members, health, agent)
         self._start_domains(node, upkeeps)
         if link is not None and watch is not None and proving is not None:
             link.begun.set()
@@ -375,7 +376,7 @@ class Manager:
 
     # -- ports -----------------------------------------------------------------------------------------------------
 
-    async def _serve(self, members: Members, health: Health) -> None:
+    async def _serve(self, members: Members, health: Health, agent: Agent) -> None:
         assert self._operator is not None
         assert self._salvage is not None
         assert self._verifier is not None
@@ -400,7 +401,8 @@ class Manager:
         backup_dir = Path(self.config.backup_dir or Path(self.config.data_dir) / "backups")
         queues = AdminHandlers(members)
         restoring, names = RestoreHandlers(members, backup_dir), NamesHandlers(queues, self.config.profile)
-        admin = queues.handler(restoring.methods(), names.methods(), SweepHandlers(members).methods())
+        others = [SweepHandlers(members).methods(), LinkHandlers(members, agent).methods()]
+        admin = queues.handler(restoring.methods(), names.methods(), *others)
         manager = status.manager_handler(self.backups.methods())
         journal = JournalHandlers(members).handler(ReaderHandlers(queues).methods())
         stage, units = StageHandlers(members).handler(), TransactionHandlers(members).handler()

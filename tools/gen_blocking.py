@@ -90,6 +90,7 @@ SUMMARIES = {
     "lease_batch": "Takes the next messages as a batch, or says what it is; see &.",
     "list_queues": "Describes the queues whose names begin with `prefix`, by name.",
     "list_readers": "Those of a domain; see &.",
+    "list_transmissions": "Those of a domain, by target; see &.",
     "list_units": "Those that are open in a domain now, the oldest first; see &.",
     "list_weights": "All tables of a domain, without their weights; see &.",
     "locate": "Where its manager serves clients; see &.",
@@ -105,6 +106,7 @@ SUMMARIES = {
     "read_journal": "The committed operations from `start` on, page by page; see &.",
     "redrive_queue": "Moves dead letters back to the queues that they came from, or all of them to `to`.",
     "register_reader": "Gives a reader a place, and keeps what follows for it; see &.",
+    "release_transmission": "Gives back the batch that is under way to another manager; see &.",
     "release_writer": "Forgets a writer; see &.",
     "reply": "TWO_WAY: answers a request that was dequeued; see &.",
     "restore_queue": (

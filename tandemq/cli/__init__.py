@@ -32,6 +32,7 @@ COMMANDS = MappingProxyType(
         "manager": ("tandemq.cli.statistics:manager", "See what a queue manager is and how it does."),
         "msg": ("tandemq.cli.msg:msg", "Send, receive and browse messages."),
         "unit": ("tandemq.cli.unit:unit", "See which units of work are open."),
+        "xmit": ("tandemq.cli.xmit:xmit", "See what waits for other managers, and end what stands still."),
         "weights": ("tandemq.cli.weights:weights", "Say which queue of a group should get how much."),
         "drill": ("tandemq.cli.drill:drill", "Hurt a pair on purpose, under load, and get a verdict."),
         "pipeline": (

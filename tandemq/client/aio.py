@@ -29,6 +29,7 @@ from tandemq.client import (
     reactions,
     readers,
     staging,
+    transmissions,
     units,
     weights,
 )
@@ -51,6 +52,7 @@ from tandemq.client.receipts import Level, PartlyRefused, Receipt, Receipts, War
 from tandemq.client.settling import Lost
 from tandemq.client.staging import Published, PublishedRows, Staged, WriterState, new_stage_id
 from tandemq.client.target import NoTarget
+from tandemq.client.transmissions import Going, ReleasedTransmission, Transmission
 from tandemq.client.waits import Wait, to_wait
 from tandemq.client.weights import PublishedWeights, WeightTable
 from tandemq.errors import TandemqError
@@ -66,6 +68,7 @@ __all__ = [
     "DeliveryBatch",
     "Export",
     "Final",
+    "Going",
     "Handle",
     "JournalHead",
     "JournalKind",
@@ -90,10 +93,12 @@ __all__ = [
     "Receipts",
     "ReceivedBatch",
     "ReceivedMessage",
+    "ReleasedTransmission",
     "Staged",
     "TakenBatches",
     "TandemqError",
     "Target",
+    "Transmission",
     "Unit",
     "UnitState",
     "Warned",
@@ -281,6 +286,9 @@ class Client:
     wait_completions = completion.wait_completions
     completions = completion.completions
     reply = completion.reply
+
+    list_transmissions = transmissions.list_transmissions
+    release_transmission = transmissions.release_transmission
 
     # -- rows that are staged, batches that are leased ---------------------------------------------------------------
 

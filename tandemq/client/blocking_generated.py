@@ -30,6 +30,7 @@ from tandemq.client.readers import JournalReader
 from tandemq.client.receipts import Receipts
 from tandemq.client.settling import Act, Lost, Range
 from tandemq.client.staging import Published, Rows, Staged, WriterState
+from tandemq.client.transmissions import ReleasedTransmission, Transmission
 from tandemq.client.units import UnitReceipts
 from tandemq.client.waits import Wait
 from tandemq.client.weights import PublishedWeights, WeightTable
@@ -375,6 +376,14 @@ class Client:
     ) -> bool:
         """TWO_WAY: answers a request that was dequeued; see aio.Client.reply."""
         return self._thread.run(self._inner.reply(queue, lease_id, index, payload, request_id=request_id, **attributes))
+
+    def list_transmissions(self, *, domain: str = "") -> list[Transmission]:
+        """Those of a domain, by target; see aio.Client.list_transmissions."""
+        return self._thread.run(self._inner.list_transmissions(domain=domain))
+
+    def release_transmission(self, target: str, *, unasked: bool = False, domain: str = "") -> ReleasedTransmission:
+        """Gives back the batch that is under way to another manager; see aio.Client.release_transmission."""
+        return self._thread.run(self._inner.release_transmission(target, unasked=unasked, domain=domain))
 
     def stage(
         self,

@@ -60,6 +60,13 @@ class QueueState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     QUEUE_STATE_CONFIGURING: _ClassVar[QueueState]
     QUEUE_STATE_CLOSING: _ClassVar[QueueState]
     QUEUE_STATE_UNKNOWN: _ClassVar[QueueState]
+
+class TransmissionState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TRANSMISSION_STATE_UNSPECIFIED: _ClassVar[TransmissionState]
+    TRANSMISSION_STATE_IDLE: _ClassVar[TransmissionState]
+    TRANSMISSION_STATE_CARRYING: _ClassVar[TransmissionState]
+    TRANSMISSION_STATE_WAITING: _ClassVar[TransmissionState]
 QUEUE_TYPE_UNSPECIFIED: QueueType
 QUEUE_TYPE_ONE_WAY: QueueType
 QUEUE_TYPE_ONE_WAY_ACK: QueueType
@@ -88,6 +95,10 @@ QUEUE_STATE_FAILED: QueueState
 QUEUE_STATE_CONFIGURING: QueueState
 QUEUE_STATE_CLOSING: QueueState
 QUEUE_STATE_UNKNOWN: QueueState
+TRANSMISSION_STATE_UNSPECIFIED: TransmissionState
+TRANSMISSION_STATE_IDLE: TransmissionState
+TRANSMISSION_STATE_CARRYING: TransmissionState
+TRANSMISSION_STATE_WAITING: TransmissionState
 
 class QueueConfig(_message.Message):
     __slots__ = ("persistence", "replication", "domain", "max_length", "max_bytes", "max_message_bytes", "lease_duration", "max_deliveries", "dead_letter_queue", "enqueue_enabled", "dequeue_enabled", "require_two", "annotation", "default_ttl", "queue_type", "overflow", "enqueue_enabled_at", "dequeue_enabled_at", "empty_idle_expiry", "labels", "default_settle", "retry_delay_min", "retry_delay_max", "reply_timeout", "completion_retention", "dedup_window", "dedup_max", "group_mode", "max_consumers", "single_active", "remote_clients_allowed", "address", "reactions_enabled")
@@ -711,3 +722,67 @@ class RestoreQueueResponse(_message.Message):
     lost: int
     duplicate: bool
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., queue: _Optional[_Union[QueueInfo, _Mapping]] = ..., restored: _Optional[int] = ..., present: _Optional[int] = ..., lost: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
+
+class ListTransmissionsRequest(_message.Message):
+    __slots__ = ("domain",)
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    domain: str
+    def __init__(self, domain: _Optional[str] = ...) -> None: ...
+
+class Transmission(_message.Message):
+    __slots__ = ("target", "queue", "messages", "state", "waiting", "why", "last_batch", "open_batches", "open_messages", "addresses")
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    LAST_BATCH_FIELD_NUMBER: _ClassVar[int]
+    OPEN_BATCHES_FIELD_NUMBER: _ClassVar[int]
+    OPEN_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    target: str
+    queue: str
+    messages: int
+    state: TransmissionState
+    waiting: _duration_pb2.Duration
+    why: str
+    last_batch: int
+    open_batches: _containers.RepeatedScalarFieldContainer[int]
+    open_messages: int
+    addresses: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, target: _Optional[str] = ..., queue: _Optional[str] = ..., messages: _Optional[int] = ..., state: _Optional[_Union[TransmissionState, str]] = ..., waiting: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., why: _Optional[str] = ..., last_batch: _Optional[int] = ..., open_batches: _Optional[_Iterable[int]] = ..., open_messages: _Optional[int] = ..., addresses: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListTransmissionsResponse(_message.Message):
+    __slots__ = ("header", "transmissions")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    TRANSMISSIONS_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    transmissions: _containers.RepeatedCompositeFieldContainer[Transmission]
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., transmissions: _Optional[_Iterable[_Union[Transmission, _Mapping]]] = ...) -> None: ...
+
+class ReleaseTransmissionRequest(_message.Message):
+    __slots__ = ("target", "domain", "unasked")
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    UNASKED_FIELD_NUMBER: _ClassVar[int]
+    target: str
+    domain: str
+    unasked: bool
+    def __init__(self, target: _Optional[str] = ..., domain: _Optional[str] = ..., unasked: bool = ...) -> None: ...
+
+class ReleaseTransmissionResponse(_message.Message):
+    __slots__ = ("header", "released", "acknowledged", "silence", "in_doubt", "batches")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
+    SILENCE_FIELD_NUMBER: _ClassVar[int]
+    IN_DOUBT_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    released: int
+    acknowledged: int
+    silence: str
+    in_doubt: int
+    batches: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., released: _Optional[int] = ..., acknowledged: _Optional[int] = ..., silence: _Optional[str] = ..., in_doubt: _Optional[int] = ..., batches: _Optional[_Iterable[int]] = ...) -> None: ...

@@ -130,6 +130,16 @@ class QueueAdminServiceStub(object):
                 request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.RestoreQueueRequest.SerializeToString,
                 response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.RestoreQueueResponse.FromString,
                 _registered_method=True)
+        self.ListTransmissions = channel.unary_unary(
+                '/tandemq.v1.QueueAdminService/ListTransmissions',
+                request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.ListTransmissionsRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.ListTransmissionsResponse.FromString,
+                _registered_method=True)
+        self.ReleaseTransmission = channel.unary_unary(
+                '/tandemq.v1.QueueAdminService/ReleaseTransmission',
+                request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.ReleaseTransmissionRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.ReleaseTransmissionResponse.FromString,
+                _registered_method=True)
         self.GetDefaults = channel.unary_unary(
                 '/tandemq.v1.QueueAdminService/GetDefaults',
                 request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.GetDefaultsRequest.SerializeToString,
@@ -288,6 +298,22 @@ class QueueAdminServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListTransmissions(self, request, context):
+        """Transmission queues of a domain, by target: what waits for other managers, and whether it goes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleaseTransmission(self, request, context):
+        """Gives back the batch that is under way to another manager, once that one has said whether it has it: what it has is acknowledged, the rest returns to the
+        transmission queue and goes under the next number. One that does not answer is waited for no longer when `unasked` is set: what returns may be there twice.
+        Takes up to 20 s, until no call that was not answered can still arrive. Repeated, it finds nothing left to do.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def GetDefaults(self, request, context):
         """What a new queue gets for attributes that its creator leaves unset (R046, R047).
         """
@@ -399,6 +425,16 @@ def add_QueueAdminServiceServicer_to_server(servicer, server):
                     servicer.RestoreQueue,
                     request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.RestoreQueueRequest.FromString,
                     response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.RestoreQueueResponse.SerializeToString,
+            ),
+            'ListTransmissions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListTransmissions,
+                    request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.ListTransmissionsRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.ListTransmissionsResponse.SerializeToString,
+            ),
+            'ReleaseTransmission': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseTransmission,
+                    request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.ReleaseTransmissionRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.ReleaseTransmissionResponse.SerializeToString,
             ),
             'GetDefaults': grpc.unary_unary_rpc_method_handler(
                     servicer.GetDefaults,
@@ -925,6 +961,60 @@ class QueueAdminService(object):
             '/tandemq.v1.QueueAdminService/RestoreQueue',
             tandemq_dot_v1_dot_queue__admin__service__pb2.RestoreQueueRequest.SerializeToString,
             tandemq_dot_v1_dot_queue__admin__service__pb2.RestoreQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListTransmissions(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueAdminService/ListTransmissions',
+            tandemq_dot_v1_dot_queue__admin__service__pb2.ListTransmissionsRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__admin__service__pb2.ListTransmissionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleaseTransmission(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueAdminService/ReleaseTransmission',
+            tandemq_dot_v1_dot_queue__admin__service__pb2.ReleaseTransmissionRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__admin__service__pb2.ReleaseTransmissionResponse.FromString,
             options,
             channel_credentials,
             insecure,

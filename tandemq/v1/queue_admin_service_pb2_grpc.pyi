@@ -329,6 +329,38 @@ _QueueAdminServiceRestoreQueueType = typing_extensions.TypeVar(
     ],
 )
 
+_QueueAdminServiceListTransmissionsType = typing_extensions.TypeVar(
+    '_QueueAdminServiceListTransmissionsType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.ListTransmissionsRequest,
+        tandemq.v1.queue_admin_service_pb2.ListTransmissionsResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.ListTransmissionsRequest,
+        tandemq.v1.queue_admin_service_pb2.ListTransmissionsResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.ListTransmissionsRequest,
+        tandemq.v1.queue_admin_service_pb2.ListTransmissionsResponse,
+    ],
+)
+
+_QueueAdminServiceReleaseTransmissionType = typing_extensions.TypeVar(
+    '_QueueAdminServiceReleaseTransmissionType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.ReleaseTransmissionRequest,
+        tandemq.v1.queue_admin_service_pb2.ReleaseTransmissionResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.ReleaseTransmissionRequest,
+        tandemq.v1.queue_admin_service_pb2.ReleaseTransmissionResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.ReleaseTransmissionRequest,
+        tandemq.v1.queue_admin_service_pb2.ReleaseTransmissionResponse,
+    ],
+)
+
 _QueueAdminServiceGetDefaultsType = typing_extensions.TypeVar(
     '_QueueAdminServiceGetDefaultsType',
     grpc.UnaryUnaryMultiCallable[
@@ -361,7 +393,7 @@ _QueueAdminServiceUpdateDefaultsType = typing_extensions.TypeVar(
     ],
 )
 
-class QueueAdminServiceStub(typing.Generic[_QueueAdminServiceCreateQueueType, _QueueAdminServiceCreateReplicatedQueueType, _QueueAdminServiceOpenReplicatedQueueType, _QueueAdminServiceCloseReplicatedQueueType, _QueueAdminServiceDestroyReplicatedQueueType, _QueueAdminServiceGetQueueType, _QueueAdminServiceListQueuesType, _QueueAdminServiceUpdateQueueType, _QueueAdminServiceDeleteQueueType, _QueueAdminServicePurgeQueueType, _QueueAdminServiceConfigureQueueType, _QueueAdminServiceOpenQueueType, _QueueAdminServiceCloseQueueType, _QueueAdminServiceCreateAliasType, _QueueAdminServiceDeleteAliasType, _QueueAdminServiceDeleteMessagesType, _QueueAdminServiceMoveMessagesType, _QueueAdminServiceRedriveQueueType, _QueueAdminServiceRestoreQueueType, _QueueAdminServiceGetDefaultsType, _QueueAdminServiceUpdateDefaultsType]):
+class QueueAdminServiceStub(typing.Generic[_QueueAdminServiceCreateQueueType, _QueueAdminServiceCreateReplicatedQueueType, _QueueAdminServiceOpenReplicatedQueueType, _QueueAdminServiceCloseReplicatedQueueType, _QueueAdminServiceDestroyReplicatedQueueType, _QueueAdminServiceGetQueueType, _QueueAdminServiceListQueuesType, _QueueAdminServiceUpdateQueueType, _QueueAdminServiceDeleteQueueType, _QueueAdminServicePurgeQueueType, _QueueAdminServiceConfigureQueueType, _QueueAdminServiceOpenQueueType, _QueueAdminServiceCloseQueueType, _QueueAdminServiceCreateAliasType, _QueueAdminServiceDeleteAliasType, _QueueAdminServiceDeleteMessagesType, _QueueAdminServiceMoveMessagesType, _QueueAdminServiceRedriveQueueType, _QueueAdminServiceRestoreQueueType, _QueueAdminServiceListTransmissionsType, _QueueAdminServiceReleaseTransmissionType, _QueueAdminServiceGetDefaultsType, _QueueAdminServiceUpdateDefaultsType]):
     """Administers queues. Every change is one replicated operation; repeating it with the same request_id has one effect."""
 
     @typing.overload
@@ -441,6 +473,14 @@ class QueueAdminServiceStub(typing.Generic[_QueueAdminServiceCreateQueueType, _Q
         grpc.UnaryUnaryMultiCallable[
             tandemq.v1.queue_admin_service_pb2.RestoreQueueRequest,
             tandemq.v1.queue_admin_service_pb2.RestoreQueueResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.ListTransmissionsRequest,
+            tandemq.v1.queue_admin_service_pb2.ListTransmissionsResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.ReleaseTransmissionRequest,
+            tandemq.v1.queue_admin_service_pb2.ReleaseTransmissionResponse,
         ],
         grpc.UnaryUnaryMultiCallable[
             tandemq.v1.queue_admin_service_pb2.GetDefaultsRequest,
@@ -531,6 +571,14 @@ class QueueAdminServiceStub(typing.Generic[_QueueAdminServiceCreateQueueType, _Q
             tandemq.v1.queue_admin_service_pb2.RestoreQueueResponse,
         ],
         grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.ListTransmissionsRequest,
+            tandemq.v1.queue_admin_service_pb2.ListTransmissionsResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.ReleaseTransmissionRequest,
+            tandemq.v1.queue_admin_service_pb2.ReleaseTransmissionResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
             tandemq.v1.queue_admin_service_pb2.GetDefaultsRequest,
             tandemq.v1.queue_admin_service_pb2.GetDefaultsResponse,
         ],
@@ -609,6 +657,15 @@ class QueueAdminServiceStub(typing.Generic[_QueueAdminServiceCreateQueueType, _Q
     """Puts the messages back that a queue held in a store: in a backup, or in the member's own (R155). Only while the queue is
     closed, empty or absent (NOT_EMPTY); an absent one is made, and is to be opened. They enter as new messages with new
     indexes; the property tq_restored_from is the id that each had. May take long: a call that broke off is repeated.
+    """
+
+    ListTransmissions: _QueueAdminServiceListTransmissionsType
+    """Transmission queues of a domain, by target: what waits for other managers, and whether it goes."""
+
+    ReleaseTransmission: _QueueAdminServiceReleaseTransmissionType
+    """Gives back the batch that is under way to another manager, once that one has said whether it has it: what it has is acknowledged, the rest returns to the
+    transmission queue and goes under the next number. One that does not answer is waited for no longer when `unasked` is set: what returns may be there twice.
+    Takes up to 20 s, until no call that was not answered can still arrive. Repeated, it finds nothing left to do.
     """
 
     GetDefaults: _QueueAdminServiceGetDefaultsType
@@ -693,6 +750,14 @@ QueueAdminServiceAsyncStub: typing_extensions.TypeAlias = QueueAdminServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
         tandemq.v1.queue_admin_service_pb2.RestoreQueueRequest,
         tandemq.v1.queue_admin_service_pb2.RestoreQueueResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.ListTransmissionsRequest,
+        tandemq.v1.queue_admin_service_pb2.ListTransmissionsResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.ReleaseTransmissionRequest,
+        tandemq.v1.queue_admin_service_pb2.ReleaseTransmissionResponse,
     ],
     grpc.aio.UnaryUnaryMultiCallable[
         tandemq.v1.queue_admin_service_pb2.GetDefaultsRequest,
@@ -871,6 +936,25 @@ class QueueAdminServiceServicer(metaclass=abc.ABCMeta):
         """Puts the messages back that a queue held in a store: in a backup, or in the member's own (R155). Only while the queue is
         closed, empty or absent (NOT_EMPTY); an absent one is made, and is to be opened. They enter as new messages with new
         indexes; the property tq_restored_from is the id that each had. May take long: a call that broke off is repeated.
+        """
+
+    @abc.abstractmethod
+    def ListTransmissions(
+        self,
+        request: tandemq.v1.queue_admin_service_pb2.ListTransmissionsRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.ListTransmissionsResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.ListTransmissionsResponse]]:
+        """Transmission queues of a domain, by target: what waits for other managers, and whether it goes."""
+
+    @abc.abstractmethod
+    def ReleaseTransmission(
+        self,
+        request: tandemq.v1.queue_admin_service_pb2.ReleaseTransmissionRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.ReleaseTransmissionResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.ReleaseTransmissionResponse]]:
+        """Gives back the batch that is under way to another manager, once that one has said whether it has it: what it has is acknowledged, the rest returns to the
+        transmission queue and goes under the next number. One that does not answer is waited for no longer when `unasked` is set: what returns may be there twice.
+        Takes up to 20 s, until no call that was not answered can still arrive. Repeated, it finds nothing left to do.
         """
 
     @abc.abstractmethod

@@ -9,6 +9,8 @@ import re
 
 XMIT = "SYSTEM.XMIT/"
 """What it is followed by is the manager that the messages in it go to (X1)."""
+CONSUMER = "xmit"
+"""Whose numbered batches those of transmission queues are (X3)."""
 DEAD = "SYSTEM.DEAD"
 """Messages that came from another manager and have no place here, or travelled too far (X5)."""
 _TARGET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from replica.core.domain import Domain
-    from replica.machine import Machine
+    from replica.machine import Machine, QueueState
     from replica.node.members import Members
     from replica.operations.reports import Reports
     from replica.services.links.carrier import Carrier
@@ -56,6 +56,10 @@ class Agent:
                 self._find(number, machine, start)
             for queue_id, target in self._queues.get(number, {}).items():
                 self._see_to(domain, machine, queue_id, target)
+
+    def carrier_of(self, domain: Domain, queue: QueueState) -> Carrier | None:
+        """None: it has nothing to carry, or is not begun yet."""
+        return self.carriers.get((domain.shared.domain, queue.queue_id))
 
     def _find(self, number: int, machine: Machine, start: int) -> None:
         state, found = machine.state, self._queues.setdefault(number, {})

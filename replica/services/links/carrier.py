@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.messages import bodies
 from replica.core.state.calls import PendingCall
@@ -15,6 +15,7 @@ from replica.machine import AckBatchCall, BatchCall, SettleCall
 from replica.machine.features.batches import holder, last_batch, open_batches
 from replica.machine.plan.content import BATCH_PROPERTIES_MAX
 from replica.machine.plan.lease import FOR_EVER
+from replica.machine.state.system_names import CONSUMER
 from replica.node.counting import until_committed
 from replica.node.members import LOCAL
 from replica.services.answers import FutureWaiter
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tandemq.links")
 
-CONSUMER = "xmit"
 BATCH_MESSAGES, BATCH_BYTES = 1_000, 1 << 20
 SENT_BYTES_MAX, SENT_PROPERTIES_MAX = 4 << 20, BATCH_PROPERTIES_MAX // 2
 """Of one call: a batch is taken by its payloads, and properties may be far more. One message goes anyway."""
@@ -57,6 +57,18 @@ NOTE_S = 10.0
 
 class NotHere(Exception):  # noqa: N818 - no fault: the mastership, or the queue, has gone
     """Whoever serves now goes on."""
+
+
+class GivenBack(NamedTuple):
+    """What became of the batches that were open. `silence`: why the target did not say what it has; then those that are
+    in doubt were released only if that was asked for.
+    """
+
+    numbers: tuple[int, ...] = ()
+    released: int = 0
+    acknowledged: int = 0
+    in_doubt: int = 0
+    silence: str = ""
 
 
 class Carrier:
@@ -74,10 +86,15 @@ class Carrier:
         """The writer's last number at the target; None: not asked yet."""
         self.there = ""
         """The domain of the target that it is known in."""
+        self.client: aio.Client | None = None
+        self.turn = asyncio.Lock()
+        """Held while a batch is on its way, and while an operator ends one."""
         self.doubt_s = monotonic_s()
         """When a call was last left without an answer, by whoever served before perhaps."""
         self.failures = 0
         self.since_s = 0.0
+        self.why = ""
+        """What stopped it last, while it stands still."""
         self.told = False
 
     @property
@@ -89,10 +106,13 @@ class Carrier:
     async def run(self, client: aio.Client) -> None:
         """As long as this member serves the queue."""
         async with client:
+            self.client = client
             while self.serves:
                 self.wake.clear()
                 try:
-                    if await self._turn(client):
+                    async with self.turn:
+                        went = await self._turn(client)
+                    if went:
                         self._went_on()
                     else:
                         await self.wake.wait()
@@ -248,6 +268,52 @@ class Carrier:
             elif lease is not None:
                 await self._settle(lease.lease_id, lease.ranges, OUTCOME_RELEASE)
 
+    def _open(self) -> list[tuple[int, Lease]]:
+        """By number: those that hold anything."""
+        queue, machine = self._queue(), self.domain.shared.machine
+        assert machine is not None
+        known = machine.state.batches.get((queue.queue_id, CONSUMER))
+        rows = sorted(known.open.items()) if known is not None else []
+        return [(number, lease) for number, batch in rows if (lease := queue.leases.get(batch.lease_id))]
+
+    async def give_back(self, *, unasked: bool) -> GivenBack:
+        """Ends the batches that are open, for an operator (X4). Raises NotHere, and TandemqError for what is refused
+        here.
+        """
+        async with self.turn:
+            silence = ""
+            try:
+                last = await self._ask_for_certain()
+            except TandemqError as error:
+                silence, last = str(error), 0
+            rows, self.last = self._open(), None
+            numbers = tuple(number for number, _ in rows)
+            if silence and not unasked:
+                return GivenBack(numbers, in_doubt=sum(lease.ranges.size for _, lease in rows), silence=silence)
+            released = acknowledged = 0
+            for number, lease in rows:
+                has, size = number <= last, lease.ranges.size
+                await self._settle(lease.lease_id, list(lease.ranges), OUTCOME_ACK if has else OUTCOME_RELEASE)
+                released, acknowledged = released + size * (not has), acknowledged + size * has
+            if rows:
+                text = f"batches {', '.join(map(str, numbers))} for {self.target} are ended by an operator"
+                self._note(f"{text}: {acknowledged} messages are there, {released} go again", "")
+            return GivenBack(numbers, released, acknowledged, released if silence else 0, silence)
+
+    async def _ask_for_certain(self) -> int:
+        """The last number there. What it has not by then it will not get by a call that is under way."""
+        if self.client is None:
+            raise error_of("MANAGER_UNREACHABLE", f"nobody has tried to reach {self.target} yet; repeat the call")
+        numbers = [number for number, _ in self._open()]
+        if not numbers:
+            return 0
+        await self._ask(self.client)
+        left_s = self.doubt_s + DOUBT_S - monotonic_s()
+        if left_s > 0 and (self.last is None or numbers[-1] > self.last):
+            await asyncio.sleep(left_s)
+            await self._ask(self.client)
+        return self.last or 0
+
     async def _settle(self, lease_id: int, runs: Iterable[Run], outcome: Outcome) -> None:
         ranges = [IndexRange(first=start, count=end - start) for start, end in runs]
         await self._order(SettleCall(self.queue, [Settlement(lease_id=lease_id, ranges=ranges, outcome=outcome)]))
@@ -268,11 +334,11 @@ class Carrier:
     def _went_on(self) -> None:
         if self.told:
             self._note(f"messages go to {self.target} again", "")
-        self.failures, self.told = 0, False
+        self.failures, self.told, self.why = 0, False, ""
 
     async def _stand(self, error: Exception) -> None:
         """The order is kept: nothing passes what is refused."""
-        now_s = monotonic_s()
+        now_s, self.why = monotonic_s(), str(error)
         self.since_s = now_s if not self.failures else self.since_s
         if now_s - self.since_s >= NOTE_S and not self.told:
             self.told = True
