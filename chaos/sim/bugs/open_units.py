@@ -17,7 +17,7 @@ from replica.machine.plan.open_unit import plan_end
 from tandemq.v1.queue_service_pb2 import EnqueueBatch, EnqueueRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from replica.core.ordering.desk import Desk
     from replica.core.state.calls import PutInUnit, Transact, Waiter
@@ -65,8 +65,15 @@ def puts_enter(patch: Patch) -> None:
 def commits_are_not_remembered(patch: Patch) -> None:
     numbers = count(1)
 
-    def order(orders: Desk, waiter: Waiter, asked: Transact, lines: Collection[int]) -> None:
+    def order(
+        orders: Desk,
+        waiter: Waiter,
+        asked: Transact,
+        lines: Collection[int],
+        on_ordered: Callable[[], None] | None = None,
+    ) -> None:
         request_id = next(numbers).to_bytes(16, "big")
-        order_unit(orders, waiter, asked._replace(call=replace(asked.call, request_id=request_id)), lines)
+        changed = asked._replace(call=replace(asked.call, request_id=request_id))
+        order_unit(orders, waiter, changed, lines, on_ordered)
 
     patch.setattr(replica.core.ordering.open_units, "order_unit", order)
