@@ -6,9 +6,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from replica.core.messages.copies import HOPS, ORIGIN_QUEUE, REASON, hops_of
 from replica.core.state.calls import PendingCall
 from replica.core.state.outcomes import Failed, QueueDone
 from replica.machine import QueueCall, Refused
+from replica.machine.plan.dead_letters import HOPS_MAX
 from replica.machine.state.system_names import DEAD, xmit_queue
 from replica.node.members import LOCAL
 from replica.services.answers import FutureWaiter
@@ -24,11 +26,9 @@ if TYPE_CHECKING:
     from replica.node.members import Members
     from tandemq.v1.message_pb2 import Message
 
-TO, SOURCE_ID, HOPS = "tq_to", "tq_source_id", "tq_hops"
+TO, SOURCE_ID = "tq_to", "tq_source_id"
 DEDUP_ID = "tq_dedup_id"
 """Kept for the queue that the message is for: in the transmission queue it would meet those of others."""
-DEAD_REASON, ORIGIN = "tq_dead_letter_reason", "tq_origin_queue"
-HOPS_MAX = 8
 LOOP_LIMIT = "LOOP_LIMIT"
 
 
@@ -65,9 +65,9 @@ def stamp(row: Message, onward: Onward) -> str:
 
     One that has come through too many managers goes no further: their resolvers lead in a circle (X5).
     """
-    if _hops(row) >= HOPS_MAX:
-        row.properties[DEAD_REASON].text = LOOP_LIMIT
-        row.properties[ORIGIN].text = onward.full_name
+    if hops_of(row) >= HOPS_MAX:
+        row.properties[REASON].text = LOOP_LIMIT
+        row.properties[ORIGIN_QUEUE].text = onward.full_name
         return DEAD
     row.properties[TO].text = onward.full_name
     if row.dedup_id:
@@ -76,13 +76,9 @@ def stamp(row: Message, onward: Onward) -> str:
     return onward.through
 
 
-def _hops(row: Message) -> int:
-    return row.properties[HOPS].integer if HOPS in row.properties else 0
-
-
 def next_hop(row: Message) -> None:
     """It is about to leave for another manager."""
-    row.properties[HOPS].integer = _hops(row) + 1
+    row.properties[HOPS].integer = hops_of(row) + 1
 
 
 async def ensure(members: Members, domain: Domain, name: str, target: str = "") -> Failed | Moved | None:

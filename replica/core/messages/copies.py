@@ -94,7 +94,7 @@ def check(message: Message) -> None:
 
 
 def hops_of(message: Message) -> int:
-    """Moves by the manager that it has behind it, as a dead letter."""
+    """Moves by managers that it has behind it: as a dead letter, and from one manager to another."""
     return message.properties[HOPS].integer if HOPS in message.properties else 0
 
 

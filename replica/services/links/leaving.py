@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from replica.core.messages.copies import ORIGIN_QUEUE, REASON
 from replica.machine.state.system_names import DEAD
-from replica.services.elsewhere import DEAD_REASON, DEDUP_ID, ORIGIN, SOURCE_ID, TO, next_hop
+from replica.services.elsewhere import DEDUP_ID, SOURCE_ID, TO, next_hop
 from tandemq.finding.names import parse_queue
 from tandemq.v1.message_pb2 import Message
 
@@ -100,6 +101,6 @@ def _is(queue: str, named: str) -> bool:
 
 
 def _dead(row: Bound, reason: str) -> Bound:
-    row.message.properties[DEAD_REASON].text = reason
-    row.message.properties[ORIGIN].text = row.queue
+    row.message.properties[REASON].text = reason
+    row.message.properties[ORIGIN_QUEUE].text = row.queue
     return Bound(DEAD, row.message)
