@@ -51,7 +51,7 @@ class Change:
 
 
 class Exceptions(IntEnum):
-    """What the senders of cancelled messages are told, in the queue of their reply_to. Values of
+    """What is reported to the senders of cancelled messages, in the queue of their reply_to. Values of
     tandemq.v1.ExceptionReport.
     """
 

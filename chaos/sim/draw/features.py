@@ -1,6 +1,5 @@
-"""Draws what the clients of three profiles do: "letters", whose messages wait, die and are moved, "requests", whose
-messages are answered or dropped, and "reactions", who take back and change what they have sent. About `CALLS` calls a
-seed.
+"""Draws what the clients of three profiles do, about `CALLS` calls a seed. Messages of "letters" wait, die and are
+moved, those of "requests" are answered or dropped, and clients of "reactions" take back and change what they have sent.
 """
 
 from __future__ import annotations

@@ -113,11 +113,11 @@ class Fates:
 
     def _note_reaction(self, header: pb.RecordHeader) -> None:
         """Before anything of it has happened."""
-        for told in (each for each in header.txn.removes if each.HasField("reaction")):
-            shelf = self.shelves[told.queue_id]
-            ranges = [*told.ranges]
+        for removed in (each for each in header.txn.removes if each.HasField("reaction")):
+            shelf = self.shelves[removed.queue_id]
+            ranges = [*removed.ranges]
             for op in header.txn.enqueues:
-                if op.moved_from.queue_id == told.queue_id:
+                if op.moved_from.queue_id == removed.queue_id:
                     ranges += op.moved_from.ranges
             here = [copy for copy in shelf.here() if copy.died is None]
             self.reactions[header.request_id] = Reacted(
@@ -126,7 +126,7 @@ class Fates:
                 {index for part in ranges for index in range(part.first, part.first + part.count)},
                 sorted((copy for copy in here if not copy.lease_id), key=_turn),
                 [copy for copy in here if copy.lease_id],
-                told.reaction,
+                removed.reaction,
             )
             self.counts["reactions"] += 1
 

@@ -32,7 +32,7 @@ class Reaction:
     correlation_id: str = ""
     """Of that report."""
     exceptions: pb.ExceptionReport = pb.EXCEPTION_REPORT_NONE
-    """What the senders of what is removed are told."""
+    """What is reported to the senders of what is removed."""
     min_copies: int = 0
 
     epoch: int = 0

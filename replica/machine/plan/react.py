@@ -84,11 +84,11 @@ def plan_react(state: State, now_ms: int, call: ReactCall) -> record_pb2.RecordH
     header = record_pb2.RecordHeader(
         time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash
     )
-    told = header.txn.removes.add(queue_id=queue.queue_id, final_state=FINAL_STATE_REACTED, reaction=call.found)
+    removed = header.txn.removes.add(queue_id=queue.queue_id, final_state=FINAL_STATE_REACTED, reaction=call.found)
     if call.targets:
         _check_waiting(queue, call.targets)
         if call.copies is None:
-            told.ranges.extend(_ranges(call.targets))
+            removed.ranges.extend(_ranges(call.targets))
         elif call.copies.to == queue.name:
             header.txn.enqueues.append(_change(state, now_ms, queue, call.targets, call.copies))
         else:

@@ -17,7 +17,7 @@ BUSY_MS = 100
 
 
 class UnitIdentity(NamedTuple):
-    """Under which number of whom a unit is executed once."""
+    """Under which number of which writer a unit is executed once."""
 
     writer: str
     query_id: str

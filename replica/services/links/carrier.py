@@ -1,4 +1,4 @@
-"""Carries the messages of one transmission queue to their manager: batch n, leased here for as long as it takes, is
+"""Carries the messages of one transmission queue to their manager. Batch n, leased here for as long as it takes, is
 unit n of a writer there, and is acknowledged then (X3). A crash anywhere repeats the step under the same number.
 """
 
@@ -95,7 +95,7 @@ class Carrier:
         self.since_s = 0.0
         self.why = ""
         """What stopped it last, while it stands still."""
-        self.told = False
+        self.noted = False
 
     @property
     def serves(self) -> bool:
@@ -332,16 +332,16 @@ class Carrier:
     # -- standing still --------------------------------------------------------------------------------------------
 
     def _went_on(self) -> None:
-        if self.told:
+        if self.noted:
             self._note(f"messages go to {self.target} again", "")
-        self.failures, self.told, self.why = 0, False, ""
+        self.failures, self.noted, self.why = 0, False, ""
 
     async def _stand(self, error: Exception) -> None:
         """The order is kept: nothing passes what is refused."""
         now_s, self.why = monotonic_s(), str(error)
         self.since_s = now_s if not self.failures else self.since_s
-        if now_s - self.since_s >= NOTE_S and not self.told:
-            self.told = True
+        if now_s - self.since_s >= NOTE_S and not self.noted:
+            self.noted = True
             self._note(f"no message goes to {self.target} since {NOTE_S:.0f} s or more: {error}", str(error))
         self.failures += 1
         self.last = None  # whoever answers next may be another one

@@ -1,5 +1,5 @@
-"""Makes of messages in rows the body of their record, the same bytes whenever they are sent again, at either member;
-refuses what is too large before it costs anything. Orders nothing.
+"""Makes the body of a record out of messages in rows. It has the same bytes whenever they are sent again, at either
+member. What is too large is refused before it costs anything. Orders nothing.
 """
 
 from __future__ import annotations

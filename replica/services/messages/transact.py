@@ -248,5 +248,5 @@ def _home_of(members: Members, names: list[str]) -> Domain:
 
 def _first_known(members: Members, names: list[str]) -> str:
     """One that is nowhere says nothing of the domain; it is refused there, unless the call is a repetition."""
-    told = [name for name in names if not is_system(name)]
-    return next((name for name in told if knows(members.of_queue(name), name)), (told or names)[0])
+    asked = [name for name in names if not is_system(name)]
+    return next((name for name in asked if knows(members.of_queue(name), name)), (asked or names)[0])

@@ -341,10 +341,10 @@ def test_v6_all_of_it_or_nothing_whoever_stops_when(steps: int, to: str, who: st
     pair.settle(3_000)
     now = pair.master
     assert now is not None
-    told = call.waiter.done
+    answered = call.waiter.done
     again = run(pair, where(selector="tq_index > 0"), to=to)
     assert counts(again) == {"applied": 3}
-    if isinstance(told, ReactionDone):
+    if isinstance(answered, ReactionDone):
         assert again.duplicate, "what was answered has happened, and happens once"
     for member in (now, now.peer):
         assert (payloads(member, "q"), payloads(member, "r")) == ([], numbered(1, 2, 3) if to else [])
