@@ -63,14 +63,14 @@ def _get(run: Run, step: Step, source: Queue, name: str, unit_id: bytes) -> Leas
     )  # fmt: skip
     call = QUEUE_SERVICE + "Dequeue", request, queue_pb2.DequeueResponse
     asked = run.ask(step.via, *call, f"lock {count} of {name}")
+    if _is_over(run, asked):
+        return None
     try:
         source.check_may_receive(immediate=False)
         if source.config.kind == model.TWO_WAY:
             raise Refusal("REPLY_REQUIRED")
     except Refusal as refusal:
         run.refused(asked, refusal)
-        return None
-    if _is_over(run, asked):
         return None
     run.answered(asked)
     indexes = source.deliverable(count)
