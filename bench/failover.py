@@ -219,7 +219,7 @@ class Bench:
         await again()  # one that had just made up its mind to end is back, too
         ended_s = time.monotonic()
         return {
-            "ms": round(traffic.longest_pause(began_s - BEFORE_S, ended_s) * 1e3, 1),
+            "ms": round(traffic.longest_pause(began_s, ended_s) * 1e3, 1),
             "p99_ms": traffic.p99_ms(began_s - BEFORE_S, whole_s + AFTER_S),
             "master": master,
             "hurt": victim,
