@@ -226,11 +226,18 @@ class OpenUnits:
         if int.from_bytes(unit_id[8:12], "big") > self.shared.state.epoch & _EPOCHS:
             text = "the unit of work was begun in an epoch that this member does not know; repeat the call"
             return Refused(Reason.REASON_STALE_EPOCH, text, {"epoch": str(self.shared.state.epoch)}, 100)
+        if self.orders.machine.find_request(unit_id, hash_of(unit_id)) is not None:
+            return self._committed(unit_id)
         text = (
             f"unit of work {unit_id.hex()} is not open: it has ended, or its master has; nothing of it happened, "
             "and never will: begin another one"
         )
         return Refused(Reason.REASON_TXN_ABORTED, text)
+
+    def _committed(self, unit_id: bytes) -> Refused:
+        """Said before that is on every copy, too."""
+        text = f"unit of work {unit_id.hex()} is committed, or is being committed: repeat Commit to hear which"
+        return Refused(Reason.REASON_INVALID_STATE, text)
 
     def room_for_gets(self, unit_id: bytes, queue_id: int) -> int:
         """Messages that the unit may still get of that queue; Refused when it is not open, or there are none."""
@@ -336,11 +343,8 @@ class OpenUnits:
 
     def _roll_back(self, waiter: Waiter, unit_id: bytes) -> None:
         orders, unit = self.orders, self._units.get(unit_id)
-        if unit is None and orders.machine.find_request(unit_id, hash_of(unit_id)) is not None:
-            text = f"unit of work {unit_id.hex()} is committed; it cannot be rolled back"
-            raise Refused(Reason.REASON_INVALID_STATE, text)
-        if unit is None and (stale := self.aborted(unit_id)).reason == Reason.REASON_STALE_EPOCH:
-            raise stale
+        if unit is None and (why := self.aborted(unit_id)).reason != Reason.REASON_TXN_ABORTED:
+            raise why
         returned = self._end(unit) if unit is not None else 0
         last = self.shared.log.last_index
         orders.when_committed(last, lambda: orders.reply(waiter, UnitEnded(returned)), orders.moved(waiter))

@@ -221,6 +221,21 @@ def test_u9_what_is_committed_is_not_rolled_back(pair: Pair) -> None:
     assert payloads(pair) == [b"z/2"]
 
 
+def test_u11_of_what_is_committed_nothing_says_that_it_never_happened(pair: Pair) -> None:
+    """Its client may not know: its commit was answered by nobody, and it asks for something else."""
+    unit = begun(pair)
+    outside = got(pair)
+    put(pair, unit, "r", b"a")
+    assert isinstance(commit(pair, unit), UnitDone)
+    assert why(put(pair, unit, "r", b"b")) == "INVALID_STATE"
+    assert why(settle(pair, unit, outside.lease_id, 1)) == "INVALID_STATE"
+    assert pair.master is not None
+    waiter = taking(pair.master, unit)
+    pair.settle()
+    assert why(waiter.done) == "INVALID_STATE"
+    assert commit(pair, unit).duplicate
+
+
 def test_u9_the_deadline_ends_it(pair: Pair) -> None:
     unit = begun(pair, timeout_ms=1_000)
     got(pair, unit)
@@ -385,7 +400,7 @@ def test_a_get_that_waits_is_given_nothing_by_the_commit_of_its_own_unit(pair: P
     pair.settle()
     assert (waiting.done, other.done) == (None, None)
     assert isinstance(commit(pair, unit), UnitDone)
-    assert why(waiting.done) == "TXN_ABORTED"
+    assert why(waiting.done) == "INVALID_STATE"
     assert isinstance(other.done, LeaseDone), "it goes to whoever else waits"
     assert [lease.unit for lease in queue_of(pair, "g").leases.values()] == [b""]
 
