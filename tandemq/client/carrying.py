@@ -27,6 +27,10 @@ class Carrier:
         self._lock = asyncio.Lock()
         self._call: Any = None
         self._stream: Stream | None = None
+        self._late: asyncio.Task[bytes] | None = None
+        """The answer that nobody waits for any more: what is asked next would get it. Until it has come the unary call
+        begins units; the stream stays, for others are open on it.
+        """
         self._beginning: set[asyncio.Task[pb.BeginResponse | None]] = set()
 
     async def begin(self, request: pb.BeginRequest) -> pb.BeginResponse | None:
@@ -45,15 +49,8 @@ class Carrier:
             task.exception()  # nobody may be left to hear it
 
     async def _begin(self, request: pb.BeginRequest) -> pb.BeginResponse | None:
-        reply: pb.WorkResponse | None = None
         async with self._lock:
-            for _ in range(ATTEMPTS):
-                try:
-                    reply = await self._ask(request)
-                except TandemqError:
-                    self.close()
-                else:
-                    break
+            reply = await self._over_the_stream(request)
         if reply is None:
             return None
         if reply.HasField("error"):
@@ -64,7 +61,22 @@ class Carrier:
         self._members.learn(reply.begun.header, request.queue)
         return reply.begun
 
-    async def _ask(self, request: pb.BeginRequest) -> pb.WorkResponse:
+    async def _over_the_stream(self, request: pb.BeginRequest) -> pb.WorkResponse | None:
+        for _ in range(ATTEMPTS):
+            late = self._late
+            if late is not None and not late.done():
+                return None
+            self._late = None
+            try:
+                if late is not None:
+                    late.result()  # of a unit that nobody has heard of, and that has nothing in it
+                return await self._ask(request)
+            except TandemqError:
+                self.close()
+        return None
+
+    async def _ask(self, request: pb.BeginRequest) -> pb.WorkResponse | None:
+        """None: no answer yet."""
         if self._stream is None:
             await self._members.located()
             domain = self._members.masters.domain_of(request.queue) or "main"
@@ -72,10 +84,22 @@ class Carrier:
             self._call = self._members.channel(endpoint).stream_stream(TRANSACTION_SERVICE + "Work")()
             self._stream = Stream(self._call, endpoint)
         await self._stream.write(pb.WorkRequest(begin=request).SerializeToString())
-        return pb.WorkResponse.FromString(await self._stream.read_first(self._timeout_s))
+        reading = asyncio.create_task(self._stream.read())
+        reading.add_done_callback(_note)
+        await asyncio.wait([reading], timeout=self._timeout_s)
+        if not reading.done():
+            self._late = reading  # to cancel it would end the stream
+            return None
+        return pb.WorkResponse.FromString(reading.result())
 
     def close(self) -> None:
         """Its units that are still open are rolled back."""
-        call, self._call, self._stream = self._call, None, None
+        call, self._call, self._stream, self._late = self._call, None, None, None
         if call is not None:
             call.cancel()
+
+
+def _note(reading: asyncio.Task[bytes]) -> None:
+    """Its failure is known, whether or not anybody asks."""
+    if not reading.cancelled():
+        reading.exception()

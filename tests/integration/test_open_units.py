@@ -32,6 +32,10 @@ pair = module_pair()
 client = module_client()
 
 
+HASTY_S = 0.1
+"""In which a client gives up an attempt: a few of them are less than what ends a connection to a frozen member."""
+
+
 async def payloads(client: aio.Client, queue: str) -> list[bytes]:
     return [message.payload async for message in client.browse(queue)]
 
@@ -134,6 +138,30 @@ async def test_who_is_cancelled_takes_no_other_unit_along(client: aio.Client) ->
                 await cut_off
         await unit.enqueue(legs, [b"a"])
     assert (await payloads(client, orders), await payloads(client, legs)) == ([], [b"a"])
+
+
+async def test_a_begin_that_is_not_answered_takes_no_other_unit_along(pair: Cluster, client: aio.Client) -> None:
+    """Its caller does not wait for ever; the stream that carries the others stays."""
+    orders, legs, _ = await queues(client)
+    await client.enqueue(orders, [b"1"])
+    master, _ = await roles(pair)
+    async with aio.connect(pair.target, timeout=OUTER_S, attempt_timeout=HASTY_S) as hasty:
+        unit, late = hasty.unit(), hasty.unit()
+        await unit.dequeue(orders)
+        pair.pause(master)
+        try:
+            beginning = asyncio.create_task(late.enqueue(legs, [b"b"]))
+            done, _ = await asyncio.wait({beginning}, timeout=3 * HASTY_S)
+            assert not done, "a frozen master has answered"
+        finally:
+            pair.resume(master)
+        await beginning
+        await unit.enqueue(legs, [b"a"])
+        await unit.commit()
+        await late.commit()
+        async with hasty.unit() as third:  # over the same stream again, perhaps
+            await third.enqueue(legs, [b"c"])
+    assert (await payloads(client, orders), await payloads(client, legs)) == ([], [b"a", b"b", b"c"])
 
 
 async def test_u7_a_refused_commit_leaves_the_unit_open(client: aio.Client) -> None:
