@@ -276,6 +276,7 @@ class Client:
     browse = messages.browse
     transact = units.transact
     unit = open_units.unit
+    in_unit = open_units.in_unit
     list_units = open_units.list_units
     react = reactions.react
 

@@ -9,17 +9,22 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from concurrent.futures import Future
 from datetime import timedelta
-from typing import Unpack
+from typing import TypeVar, Unpack
 from weakref import WeakSet
 
 from tandemq.client import aio
 from tandemq.client.blocking_results import Handle, ReceivedBatch
+from tandemq.client.blocking_units import Unit
 from tandemq.client.completion import WAIT_SLICE, Completion, OnCompletion
 from tandemq.client.consumer import Mode
 from tandemq.client.loop_thread import LoopThread
+from tandemq.client.open_units import RETRIES
 from tandemq.client.outgoing import Attributes
 from tandemq.client.waits import Wait, to_wait
+from tandemq.errors import UnitAborted, error_of
 from tandemq.finding.target import Target
+
+Result = TypeVar("Result")
 
 
 class Bridge:
@@ -87,6 +92,28 @@ class Bridge:
             yield from self.thread.each(source)
         finally:
             self.thread.run(_ended(source))
+
+    def in_unit(
+        self,
+        work: Callable[[Unit], Result],
+        *,
+        retries: int = RETRIES,
+        timeout: timedelta | None = None,
+        min_copies: int = 0,
+        client_id: bytes | str | None = None,
+    ) -> Result:
+        """Runs `work` in a unit of work, on the caller's thread, and again after a takeover; see aio.Client.in_unit."""
+        if retries < 0:
+            raise error_of("BAD_REQUEST", f"retries must be 0 or more, not {retries}")
+        while True:
+            unit = Unit(self.thread, self._inner.unit(timeout=timeout, min_copies=min_copies, client_id=client_id))
+            try:
+                with unit:
+                    return work(unit)
+            except UnitAborted:
+                if not retries or not unit.is_undone:
+                    raise
+                retries -= 1
 
     def dequeue_ahead(
         self,

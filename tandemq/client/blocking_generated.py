@@ -11,7 +11,7 @@ from typing import Self, Unpack
 from tandemq.client import aio
 from tandemq.client.admin import MOVE_TIMEOUT_S, RESTORE_TIMEOUT_S, Handoff, MemberAnswer
 from tandemq.client.batches import LeasedBatch, TakenBatches
-from tandemq.client.blocking_bridge import Bridge
+from tandemq.client.blocking_bridge import Bridge, Result
 from tandemq.client.blocking_results import Handle, ReceivedBatch
 from tandemq.client.blocking_streams import Consumer, Producer
 from tandemq.client.blocking_units import Unit
@@ -22,7 +22,7 @@ from tandemq.client.exporting import Export
 from tandemq.client.filtering import Where
 from tandemq.client.journal import JournalHead, JournalKind, JournalPage, JournalStart
 from tandemq.client.loop_thread import LoopThread
-from tandemq.client.open_units import UnitState
+from tandemq.client.open_units import RETRIES, UnitState
 from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.places import JournalPosition
 from tandemq.client.reactions import Cancel, Change, Exceptions, MoveTo, Reacted
@@ -91,6 +91,18 @@ class Client:
     def completions(self, queue: str, handles: Iterable[bytes | Handle]) -> Iterator[Completion]:
         """Each message once, when it has ended; see aio.Client.completions."""
         return self._bridge.completions(queue, handles)
+
+    def in_unit(
+        self,
+        work: Callable[[Unit], Result],
+        *,
+        retries: int = RETRIES,
+        timeout: timedelta | None = None,
+        min_copies: int = 0,
+        client_id: bytes | str | None = None,
+    ) -> Result:
+        """Runs `work` in a unit of work, on the caller's thread, and again after a takeover; see aio.Client.in_unit."""
+        return self._bridge.in_unit(work, retries=retries, timeout=timeout, min_copies=min_copies, client_id=client_id)
 
     def dequeue_ahead(
         self,

@@ -29,6 +29,11 @@ class Unit:
         return self._inner.id
 
     @property
+    def is_undone(self) -> bool:
+        """Nothing of it happened, as far as it has said: work that ended with UnitAborted may be run again."""
+        return self._inner.is_undone
+
+    @property
     def receipts(self) -> dict[str, Receipts]:
         """Of what was sent, by queue; empty before the commit."""
         return self._inner.receipts

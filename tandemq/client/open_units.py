@@ -5,7 +5,7 @@ nothing of it does. It decides nothing.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from types import TracebackType
 from typing import NamedTuple, Self, TypeVar
@@ -27,6 +27,10 @@ from tandemq.v1 import queue_service_pb2
 from tandemq.v1 import transaction_service_pb2 as pb
 
 Reply = TypeVar("Reply", bound=Message)
+Result = TypeVar("Result")
+
+RETRIES = 3
+"""Of work that is run in a unit, where its caller does not say: the first takeover is met by one."""
 
 
 class Unit:
@@ -51,12 +55,19 @@ class Unit:
         self._names: dict[str, str] = {}
         """What the caller calls each queue that it sends to, by its name at the manager."""
         self._used = self._ended = False
+        self._committed = False
+        """Or may be: its commit was asked for, and not refused."""
         self._unanswered = 0
         """Calls of which it is not known whether they are a part of it."""
         self.id = b""
         """16 bytes; empty before the first call."""
         self.receipts: dict[str, Receipts] = {}
         """Of what was sent, by queue; empty before the commit."""
+
+    @property
+    def is_undone(self) -> bool:
+        """Nothing of it happened, as far as it has said: work that ended with UnitAborted may be run again."""
+        return not self._committed
 
     async def __aenter__(self) -> Self:
         return self
@@ -182,14 +193,16 @@ class Unit:
             raise error_of("TXN_ABORTED", text)
         epoch = self._epoch(self._queue)
         request = pb.CommitRequest(unit_id=self.id, min_copies=self._min_copies, epoch=epoch)
+        self._committed = True
         try:
             reply = await self._ask(TRANSACTION_SERVICE + "Commit", request, pb.CommitResponse, self._queue)
         except UnitAborted as aborted:
-            self._ended = True
+            self._ended, self._committed = True, False
             # Definite, although earlier attempts were not answered: none of them did anything, or ever will.
             raise UnitAborted(aborted.reason, aborted.message, aborted.metadata, definite=True) from aborted
         except TandemqError as refused:
             self._ended = refused.reason == "LEASE_LOST"
+            self._committed = not refused.definite
             raise
         self._ended = True
         self.receipts = {
@@ -271,6 +284,37 @@ def unit(
     (NOT_ENOUGH_COPIES) rather than on fewer copies; 0 means 1; client_id: for whoever lists the units that are open.
     """
     return Unit(client, timeout, min_copies, client_id)
+
+
+async def in_unit(
+    client: Linked,
+    work: Callable[[Unit], Awaitable[Result]],
+    *,
+    retries: int = RETRIES,
+    timeout: timedelta | None = None,
+    min_copies: int = 0,
+    client_id: bytes | str | None = None,
+) -> Result:
+    """Runs `work` in a unit of work, which is committed when it returns and rolled back when it raises; its result.
+
+    Where the unit ended without a commit, by a takeover or its timeout, nothing of it happened, and `work` is run again
+    in another one: up to `retries` more times, then UnitAborted is raised. It is run again for no other reason, and
+    never where a commit may have been done. What it does beside the unit, to a database or a file, is done by each run.
+
+    `work` may commit by itself, for the receipts: what it does afterwards is outside of the unit. The others are those
+    of `unit`.
+    """
+    if retries < 0:
+        raise error_of("BAD_REQUEST", f"retries must be 0 or more, not {retries}")
+    while True:
+        made = Unit(client, timeout, min_copies, client_id)
+        try:
+            async with made:
+                return await work(made)
+        except UnitAborted:
+            if not retries or not made.is_undone:
+                raise
+            retries -= 1
 
 
 class UnitState(NamedTuple):

@@ -379,6 +379,48 @@ class Correct(Reactive):
         assert await bodies(client, queue) == [b"0", b"1", b"4", b"5", b"new", b"new"]
 
 
+class UnitOfWork(Operation):
+    """One message is taken, and two are sent because of it. Where the master dies in the middle it is done again."""
+
+    async def prepare(self, client: aio.Client, queue: str) -> None:
+        for name in (queue, f"{queue}-legs"):
+            await client.create_queue(name)
+        await client.enqueue(queue, numbered(2))
+
+    async def work(self, unit: aio.Unit, queue: str) -> bytes:
+        (taken,) = await unit.dequeue(queue, wait=WAIT)
+        await unit.enqueue(f"{queue}-legs", [b"out", b"back"])
+        return taken.payload
+
+
+class Committed(UnitOfWork):
+    async def act(self, client: aio.Client, queue: str, prepared: None) -> bytes:
+        return await client.in_unit(lambda unit: self.work(unit, queue))
+
+    async def check(self, client: aio.Client, queue: str, prepared: None, answer: bytes) -> None:
+        assert answer == b"0"
+        assert await bodies(client, queue) == [b"1"]
+        assert await bodies(client, f"{queue}-legs") == [b"out", b"back"]
+
+
+class RolledBack(UnitOfWork):
+    async def act(self, client: aio.Client, queue: str, prepared: None) -> bytes:
+        async def fails(unit: aio.Unit) -> None:
+            raise KeyError(await self.work(unit, queue))
+
+        try:
+            await client.in_unit(fails)
+        except KeyError as error:
+            payload: bytes = error.args[0]
+            return payload
+        raise AssertionError("what its work raised is gone")
+
+    async def check(self, client: aio.Client, queue: str, prepared: None, answer: bytes) -> None:
+        assert answer == b"0"
+        (taken,) = await client.dequeue(queue, wait=WAIT)
+        assert (taken.payload, await bodies(client, f"{queue}-legs")) == (b"0", [])
+
+
 class Answer(Operation):
     """One answer to a request that names a queue for it: there is one, and one copy of it."""
 
@@ -475,6 +517,6 @@ OPERATIONS: dict[str, Operation] = {
     for kind in (
         *(Create, Send, SendMany, Produce, Receive, ReceiveAtOnce, WaitFor, Consume, ConsumeGroups),
         *(Acknowledge, Release, Reject, Extend, SettleInParts, Browse, Purge, Update, Delete, BeRefused),
-        *(Move, DeleteSome, Redrive, Answer, CancelSome, PutAside, Correct),
+        *(Move, DeleteSome, Redrive, Answer, CancelSome, PutAside, Correct, Committed, RolledBack),
     )
 }
