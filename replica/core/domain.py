@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple, assert_never
 from failover.marks import Role
 from replica.core.delivery.completing import Completing
 from replica.core.delivery.consumers import Consumers
+from replica.core.delivery.watching import Watching
 from replica.core.handoff.handoff import Handoff
 from replica.core.mastership.epoch_record import epoch_record
 from replica.core.mastership.mastership import Mastership
@@ -71,6 +72,7 @@ class Domain:
         self.holding: Holding = Holding(shared, self.orders, self.target, ports.held_call)
         self.consumers: Consumers = Consumers(shared, self.orders, self.mastership, ports.is_whole)
         self.completing: Completing = Completing(shared, self.orders)
+        self.watching: Watching = Watching(shared, self.orders)
         self.handoff: Handoff = Handoff(
             shared,
             self.orders,
@@ -154,6 +156,7 @@ class Domain:
         entry = shared.log.build(header, b"", epoch, volatile_body=False, held=None)
         shared.state.note_history(shared.log.history)
         machine.apply(entry.log_index, epoch, header)
+        self.watching.on_epoch()
         meta: dict[str, bytes | None] = {state_key(shared.domain): shared.state.encode()}
         shared.outbox.add(Persist(appends=(entry,), meta=meta, token=EpochStored(epoch)))
         return entry.log_index
@@ -171,6 +174,7 @@ class Domain:
     def on_not_serving(self) -> None:
         """Nothing is ordered now; answers wait until it is known who is master."""
         self.completing.on_following()
+        self.watching.on_following()
         self.orders.units.forget_all()
         self.holding.park_first([call for call in self.orders.room.take_all() if call.waiter is not None])
         self.holding.forget_peers()
@@ -362,6 +366,7 @@ def _on_sync_begin(domain: Domain, frame: PeerFrame) -> bool:
     domain.orders.on_following()
     domain.consumers.on_following()
     domain.completing.on_following()
+    domain.watching.on_following()
     domain.holding.on_following()
     return True
 

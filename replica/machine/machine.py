@@ -104,6 +104,13 @@ class Machine:
         queue = self.state.queues.get(queue_id)
         return queue is not None and bool(queue.open_members) and queue.config.dequeue_enabled and queue.has_ready()
 
+    def deliverable(self, queue_id: int) -> int:
+        """Messages that a consumer could be given now; 0: it may not receive from there, or there is no such queue."""
+        queue = self.state.queues.get(queue_id)
+        if queue is None or not queue.open_members or not queue.config.dequeue_enabled:
+            return 0
+        return queue.visible_ready_count()
+
     def is_single_active(self, queue_id: int) -> bool:
         """Only its oldest consumer is served."""
         queue = self.state.queues.get(queue_id)

@@ -209,7 +209,7 @@ async def _carry(asked: Callable[[], Any], first: bytes, context: Context, clien
     async def end(code: grpc.StatusCode, details: str | None, trailers: Any) -> None:
         if client is not None:
             await client.hush()
-        await _end_like(context, code, details, trailers)
+        await end_like(context, code, details, trailers)
 
     write = context.write if client is None else client.write
     task: asyncio.Task[None] | None = None
@@ -248,7 +248,7 @@ async def _takes(call: Any, first: bytes, *, may_raise: bool) -> bool:
     return True
 
 
-async def _end_like(context: Context, code: grpc.StatusCode, details: str | None, trailers: Any) -> None:
+async def end_like(context: Context, code: grpc.StatusCode, details: str | None, trailers: Any) -> None:
     """End the client's stream as the master's ended: with its own words, or, when the connection broke, as one to be
     opened again.
     """

@@ -22,6 +22,7 @@ from tandemq.cli.queue_lives import alias, close, configure, defaults, open_
 from tandemq.cli.queue_moves import delete_messages, move, redrive
 from tandemq.cli.queue_reader import reader
 from tandemq.cli.queue_restore import restore
+from tandemq.cli.queue_watch import watch
 from tandemq.cli.queue_writer import writer
 from tandemq.cli.session import run
 from tandemq.cli.statistics import stats
@@ -149,7 +150,7 @@ def purge(name: str, yes: bool, target: str | None, timeout_ms: int, output: str
     print_facts({"queue": name, "removed": removed}, output)
 
 
-for _command in (move, redrive, delete_messages, restore, journal, reader, writer, batch):
+for _command in (move, redrive, delete_messages, restore, journal, reader, writer, batch, watch):
     queue.add_command(_command)
 
 

@@ -26,6 +26,7 @@ from tandemq.client import (
     journal,
     messages,
     open_units,
+    queue_watch,
     reactions,
     readers,
     staging,
@@ -47,6 +48,7 @@ from tandemq.client.open_units import Unit, UnitState
 from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.places import JournalPosition
 from tandemq.client.producer import Producer
+from tandemq.client.queue_watch import DepthEvent, WatchReason
 from tandemq.client.readers import JournalReader
 from tandemq.client.receipts import Level, PartlyRefused, Receipt, Receipts, Warned
 from tandemq.client.settling import Lost
@@ -66,6 +68,7 @@ __all__ = [
     "Consumer",
     "Delivery",
     "DeliveryBatch",
+    "DepthEvent",
     "Export",
     "Final",
     "Going",
@@ -102,6 +105,7 @@ __all__ = [
     "Unit",
     "UnitState",
     "Warned",
+    "WatchReason",
     "WeightTable",
     "WriterState",
     "connect",
@@ -274,6 +278,7 @@ class Client:
     dequeue = messages.dequeue
     settle = messages.settle
     browse = messages.browse
+    watch = queue_watch.watch
     transact = units.transact
     unit = open_units.unit
     in_unit = open_units.in_unit

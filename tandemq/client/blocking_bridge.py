@@ -6,7 +6,7 @@ It decides nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from typing import TypeVar, Unpack
@@ -20,6 +20,7 @@ from tandemq.client.consumer import Mode
 from tandemq.client.loop_thread import LoopThread
 from tandemq.client.open_units import RETRIES
 from tandemq.client.outgoing import Attributes
+from tandemq.client.queue_watch import DepthEvent
 from tandemq.client.waits import Wait, to_wait
 from tandemq.errors import UnitAborted, error_of
 from tandemq.finding.target import Target
@@ -115,6 +116,14 @@ class Bridge:
                     raise
                 retries -= 1
 
+    def watch(self, queues: str | Sequence[str], *, depth: int = 1) -> Iterator[DepthEvent]:
+        """Says when messages gather in queues; see aio.Client.watch. Ends when the iterator is closed."""
+        source = self._inner.watch(queues, depth=depth)
+        try:
+            yield from self.thread.each(source)
+        finally:
+            self.thread.run(_ended(source))
+
     def dequeue_ahead(
         self,
         queue: str,
@@ -148,7 +157,7 @@ class Bridge:
                 return ReceivedBatch(self.thread, batch)
 
 
-async def _ended(source: AsyncIterator[Completion]) -> None:
+async def _ended(source: AsyncIterator[Completion] | AsyncIterator[DepthEvent]) -> None:
     close = getattr(source, "aclose", None)
     if close is not None:
         await close()

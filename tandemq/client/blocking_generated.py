@@ -25,6 +25,7 @@ from tandemq.client.loop_thread import LoopThread
 from tandemq.client.open_units import RETRIES, UnitState
 from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.places import JournalPosition
+from tandemq.client.queue_watch import DepthEvent
 from tandemq.client.reactions import Cancel, Change, Exceptions, MoveTo, Reacted
 from tandemq.client.readers import JournalReader
 from tandemq.client.receipts import Receipts
@@ -103,6 +104,10 @@ class Client:
     ) -> Result:
         """Runs `work` in a unit of work, on the caller's thread, and again after a takeover; see aio.Client.in_unit."""
         return self._bridge.in_unit(work, retries=retries, timeout=timeout, min_copies=min_copies, client_id=client_id)
+
+    def watch(self, queues: str | Sequence[str], *, depth: int = 1) -> Iterator[DepthEvent]:
+        """Says when messages gather in queues; see aio.Client.watch. Ends when the iterator is closed."""
+        return self._bridge.watch(queues, depth=depth)
 
     def dequeue_ahead(
         self,

@@ -6,7 +6,7 @@ It never changes a request: the identity inside it is what makes repeating safe.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from datetime import timedelta
 from typing import Any, TypeAlias, TypeVar
 
@@ -240,7 +240,7 @@ class Caller:
 
     async def stream(
         self, endpoint: str, path: str, request: Message, reply: type[Reply], timeout_s: float | None
-    ) -> AsyncIterator[Reply]:
+    ) -> AsyncGenerator[Reply, None]:
         """The answers of one server stream at one endpoint; no attempt is repeated here."""
         method: Any = self.members.channel(endpoint).unary_stream(
             path, request_serializer=type(request).SerializeToString, response_deserializer=reply.FromString

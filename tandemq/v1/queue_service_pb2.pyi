@@ -597,3 +597,39 @@ class WatchCompletionsResponse(_message.Message):
     statuses: _containers.RepeatedCompositeFieldContainer[CompletionStatus]
     goaway: Goaway
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., queue: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[CompletionStatus, _Mapping]]] = ..., goaway: _Optional[_Union[Goaway, _Mapping]] = ...) -> None: ...
+
+class WatchedQueue(_message.Message):
+    __slots__ = ("queue", "depth")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    DEPTH_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    depth: int
+    def __init__(self, queue: _Optional[str] = ..., depth: _Optional[int] = ...) -> None: ...
+
+class WatchQueuesRequest(_message.Message):
+    __slots__ = ("watches", "epoch")
+    WATCHES_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    watches: _containers.RepeatedCompositeFieldContainer[WatchedQueue]
+    epoch: int
+    def __init__(self, watches: _Optional[_Iterable[_Union[WatchedQueue, _Mapping]]] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class DepthReached(_message.Message):
+    __slots__ = ("watch", "depth", "at_opening")
+    WATCH_FIELD_NUMBER: _ClassVar[int]
+    DEPTH_FIELD_NUMBER: _ClassVar[int]
+    AT_OPENING_FIELD_NUMBER: _ClassVar[int]
+    watch: int
+    depth: int
+    at_opening: bool
+    def __init__(self, watch: _Optional[int] = ..., depth: _Optional[int] = ..., at_opening: bool = ...) -> None: ...
+
+class WatchQueuesResponse(_message.Message):
+    __slots__ = ("header", "reached", "goaway")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    REACHED_FIELD_NUMBER: _ClassVar[int]
+    GOAWAY_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    reached: _containers.RepeatedCompositeFieldContainer[DepthReached]
+    goaway: Goaway
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., reached: _Optional[_Iterable[_Union[DepthReached, _Mapping]]] = ..., goaway: _Optional[_Union[Goaway, _Mapping]] = ...) -> None: ...

@@ -90,6 +90,11 @@ class QueueServiceStub(object):
                 request_serializer=tandemq_dot_v1_dot_queue__service__pb2.WatchCompletionsRequest.SerializeToString,
                 response_deserializer=tandemq_dot_v1_dot_queue__service__pb2.WatchCompletionsResponse.FromString,
                 _registered_method=True)
+        self.WatchQueues = channel.unary_stream(
+                '/tandemq.v1.QueueService/WatchQueues',
+                request_serializer=tandemq_dot_v1_dot_queue__service__pb2.WatchQueuesRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__service__pb2.WatchQueuesResponse.FromString,
+                _registered_method=True)
 
 
 class QueueServiceServicer(object):
@@ -173,6 +178,13 @@ class QueueServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def WatchQueues(self, request, context):
+        """Says when messages gather in queues: what is there at the opening, then each time that a queue has enough of them anew (R193). After a reconnect it says again what is there.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_QueueServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -230,6 +242,11 @@ def add_QueueServiceServicer_to_server(servicer, server):
                     servicer.WatchCompletions,
                     request_deserializer=tandemq_dot_v1_dot_queue__service__pb2.WatchCompletionsRequest.FromString,
                     response_serializer=tandemq_dot_v1_dot_queue__service__pb2.WatchCompletionsResponse.SerializeToString,
+            ),
+            'WatchQueues': grpc.unary_stream_rpc_method_handler(
+                    servicer.WatchQueues,
+                    request_deserializer=tandemq_dot_v1_dot_queue__service__pb2.WatchQueuesRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__service__pb2.WatchQueuesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -530,6 +547,33 @@ class QueueService(object):
             '/tandemq.v1.QueueService/WatchCompletions',
             tandemq_dot_v1_dot_queue__service__pb2.WatchCompletionsRequest.SerializeToString,
             tandemq_dot_v1_dot_queue__service__pb2.WatchCompletionsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WatchQueues(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/tandemq.v1.QueueService/WatchQueues',
+            tandemq_dot_v1_dot_queue__service__pb2.WatchQueuesRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__service__pb2.WatchQueuesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -201,7 +201,23 @@ _QueueServiceWatchCompletionsType = typing_extensions.TypeVar(
     ],
 )
 
-class QueueServiceStub(typing.Generic[_QueueServiceEnqueueType, _QueueServiceProduceType, _QueueServiceDequeueType, _QueueServiceConsumeType, _QueueServiceSettleType, _QueueServiceBrowseType, _QueueServiceBrowsePageType, _QueueServiceReplyType, _QueueServiceCheckCompletionType, _QueueServiceWaitCompletionType, _QueueServiceWatchCompletionsType]):
+_QueueServiceWatchQueuesType = typing_extensions.TypeVar(
+    '_QueueServiceWatchQueuesType',
+    grpc.UnaryStreamMultiCallable[
+        tandemq.v1.queue_service_pb2.WatchQueuesRequest,
+        tandemq.v1.queue_service_pb2.WatchQueuesResponse,
+    ],
+    grpc.aio.UnaryStreamMultiCallable[
+        tandemq.v1.queue_service_pb2.WatchQueuesRequest,
+        tandemq.v1.queue_service_pb2.WatchQueuesResponse,
+    ],
+    default=grpc.UnaryStreamMultiCallable[
+        tandemq.v1.queue_service_pb2.WatchQueuesRequest,
+        tandemq.v1.queue_service_pb2.WatchQueuesResponse,
+    ],
+)
+
+class QueueServiceStub(typing.Generic[_QueueServiceEnqueueType, _QueueServiceProduceType, _QueueServiceDequeueType, _QueueServiceConsumeType, _QueueServiceSettleType, _QueueServiceBrowseType, _QueueServiceBrowsePageType, _QueueServiceReplyType, _QueueServiceCheckCompletionType, _QueueServiceWaitCompletionType, _QueueServiceWatchCompletionsType, _QueueServiceWatchQueuesType]):
     """Sends, receives, settles and browses. Any member takes any call: a replica forwards to the master and waits while there is none."""
 
     @typing.overload
@@ -249,6 +265,10 @@ class QueueServiceStub(typing.Generic[_QueueServiceEnqueueType, _QueueServicePro
         grpc.StreamStreamMultiCallable[
             tandemq.v1.queue_service_pb2.WatchCompletionsRequest,
             tandemq.v1.queue_service_pb2.WatchCompletionsResponse,
+        ],
+        grpc.UnaryStreamMultiCallable[
+            tandemq.v1.queue_service_pb2.WatchQueuesRequest,
+            tandemq.v1.queue_service_pb2.WatchQueuesResponse,
         ],
     ], channel: grpc.Channel) -> None: ...
 
@@ -298,6 +318,10 @@ class QueueServiceStub(typing.Generic[_QueueServiceEnqueueType, _QueueServicePro
             tandemq.v1.queue_service_pb2.WatchCompletionsRequest,
             tandemq.v1.queue_service_pb2.WatchCompletionsResponse,
         ],
+        grpc.aio.UnaryStreamMultiCallable[
+            tandemq.v1.queue_service_pb2.WatchQueuesRequest,
+            tandemq.v1.queue_service_pb2.WatchQueuesResponse,
+        ],
     ], channel: grpc.aio.Channel) -> None: ...
 
     Enqueue: _QueueServiceEnqueueType
@@ -332,6 +356,9 @@ class QueueServiceStub(typing.Generic[_QueueServiceEnqueueType, _QueueServicePro
 
     WatchCompletions: _QueueServiceWatchCompletionsType
     """Tells of each handle once, when its message has ended; survives nothing, ask again after a reconnect (R026)."""
+
+    WatchQueues: _QueueServiceWatchQueuesType
+    """Says when messages gather in queues: what is there at the opening, then each time that a queue has enough of them anew (R193). After a reconnect it says again what is there."""
 
 QueueServiceAsyncStub: typing_extensions.TypeAlias = QueueServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
@@ -377,6 +404,10 @@ QueueServiceAsyncStub: typing_extensions.TypeAlias = QueueServiceStub[
     grpc.aio.StreamStreamMultiCallable[
         tandemq.v1.queue_service_pb2.WatchCompletionsRequest,
         tandemq.v1.queue_service_pb2.WatchCompletionsResponse,
+    ],
+    grpc.aio.UnaryStreamMultiCallable[
+        tandemq.v1.queue_service_pb2.WatchQueuesRequest,
+        tandemq.v1.queue_service_pb2.WatchQueuesResponse,
     ],
 ]
 
@@ -470,5 +501,13 @@ class QueueServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[collections.abc.Iterator[tandemq.v1.queue_service_pb2.WatchCompletionsResponse], collections.abc.AsyncIterator[tandemq.v1.queue_service_pb2.WatchCompletionsResponse]]:
         """Tells of each handle once, when its message has ended; survives nothing, ask again after a reconnect (R026)."""
+
+    @abc.abstractmethod
+    def WatchQueues(
+        self,
+        request: tandemq.v1.queue_service_pb2.WatchQueuesRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[collections.abc.Iterator[tandemq.v1.queue_service_pb2.WatchQueuesResponse], collections.abc.AsyncIterator[tandemq.v1.queue_service_pb2.WatchQueuesResponse]]:
+        """Says when messages gather in queues: what is there at the opening, then each time that a queue has enough of them anew (R193). After a reconnect it says again what is there."""
 
 def add_QueueServiceServicer_to_server(servicer: QueueServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

@@ -38,6 +38,20 @@ class Endings(Protocol):
         """A record was ordered: messages of these queues may have ended by it."""
 
 
+class Depths(Protocol):
+    """Who is notified when messages gather in queues."""
+
+    @property
+    def watched(self) -> Sized:
+        """Empty: nobody is, and nothing is reported."""
+
+    def on_applied(self, queue_ids: Sequence[int], /) -> None:
+        """A record about these queues was ordered."""
+
+    def look(self) -> None:
+        """The commit index has moved, and consumers have been served."""
+
+
 class Parking(Protocol):
     """Where calls wait for a master."""
 
@@ -53,6 +67,9 @@ class OrderParts(Protocol):
 
     @property
     def completing(self) -> Endings: ...
+
+    @property
+    def watching(self) -> Depths: ...
 
     @property
     def holding(self) -> Parking: ...

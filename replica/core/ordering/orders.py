@@ -153,6 +153,9 @@ class Orders:
         completing = self.parts.completing
         if completing.asked:
             completing.on_applied(queue_ids)
+        watching = self.parts.watching
+        if watching.watched:
+            watching.on_applied(queue_ids)
         if keep_bodies:
             self.when_committed(entry.log_index, lambda: self.freed_later.extend(freed), lambda: None)
         else:
@@ -175,6 +178,8 @@ class Orders:
             self.waiting.popleft().answer()
         if visible:
             self.parts.consumers.pump(visible)
+        if self.parts.watching.watched:
+            self.parts.watching.look()
 
     def on_following(self) -> None:
         """Another member orders now: what is unanswered goes to it, or back to the caller."""

@@ -112,6 +112,23 @@ class ProgressDone(NamedTuple):
     """One a handle."""
 
 
+class Met(NamedTuple):
+    """A queue has as many messages as somebody watches for."""
+
+    place: int
+    """Among the thresholds of the watch."""
+    depth: int
+    """What the queue has now."""
+
+
+class DepthsMet(NamedTuple):
+    """To whoever watches queues, again and again."""
+
+    met: Sequence[Met]
+    at_opening: bool = False
+    """The first one: the watch is open, and this much was met by then."""
+
+
 class QueueDone(NamedTuple):
     """A queue was created, changed or removed."""
 
@@ -188,6 +205,7 @@ Answer = (
     | SettleDone
     | ReplyDone
     | ProgressDone
+    | DepthsMet
     | QueueDone
     | WeightsDone
     | SweepDone

@@ -195,6 +195,13 @@ class QueueState:
         below = self.visible_index + 1
         return any(level.size and level.first < below for level in self.ready)
 
+    def visible_ready_count(self) -> int:
+        """Ready ones that are committed."""
+        ready, unseen = self.ready_count, self.visible_index + 1
+        if unseen == self.next_index:
+            return ready
+        return ready - sum(high - low for low, high in self.ready_in(unseen, self.next_index))
+
     def ready_in(self, start: int, end: int) -> Iterator[Run]:
         """Ready messages of a run, by priority and not by index."""
         for level in self.ready:

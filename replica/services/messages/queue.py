@@ -35,6 +35,7 @@ from replica.services.messages.one_way import OneWay
 from replica.services.messages.open_units import OpenUnitHandlers
 from replica.services.messages.produce import ProduceStream
 from replica.services.messages.transact import TransactionHandlers
+from replica.services.messages.watching import WatchHandlers
 from tandemq.finding.names import is_full
 from tandemq.v1.common_pb2 import Level, Reason
 from tandemq.v1.queue_service_pb2 import (
@@ -71,6 +72,7 @@ class QueueHandlers:
     def __init__(self, members: Members) -> None:
         self.members = members
         self.completions = CompletionHandlers(members)
+        self.watches = WatchHandlers(members, self.completions)
         self.one_way = OneWay(members)
         self.units = OpenUnitHandlers(members)
         self.whole_units = TransactionHandlers(members)
@@ -92,6 +94,7 @@ class QueueHandlers:
                 "Browse": grpc.unary_stream_rpc_method_handler(self.browse),
                 "BrowsePage": unary(self.browse_page),
                 **self.completions.methods(),
+                **self.watches.methods(),
             },
         )
 
