@@ -94,7 +94,7 @@ class Members:
         """By queue: messages that were accepted here for a ONE_WAY queue, and refused afterwards."""
         self.is_late = is_late
         """Whether this process has slept for so long that others may have decided without it."""
-        self._channel = Kept(peer_endpoint, _PROXY_OPTIONS, self._open)
+        self._channel = Kept(peer_endpoint, _PROXY_OPTIONS, self.open)
         self.streams = Streams(node, streams_max)
         """The Consume streams that are open here."""
         self._pipes: list[Pipes] = []
@@ -138,7 +138,7 @@ class Members:
     def channel(self) -> grpc.aio.Channel:
         """To the peer's client port, for calls that are proxied."""
         if self._channel.endpoint != self.peer_endpoint:
-            self._channel = Kept(self.peer_endpoint, _PROXY_OPTIONS, self._open)
+            self._channel = Kept(self.peer_endpoint, _PROXY_OPTIONS, self.open)
         return self._channel.get()
 
     @contextmanager
@@ -149,7 +149,7 @@ class Members:
         self._pipes = [pipes for pipes in self._pipes if pipes.streams or pipes.to == self.peer_endpoint]
         pipes = next((p for p in self._pipes if p.to == self.peer_endpoint and p.streams < PIPED_MAX), None)
         if pipes is None:
-            pipes = Pipes(self.peer_endpoint, Kept(self.peer_endpoint, _PROXY_OPTIONS, self._open))
+            pipes = Pipes(self.peer_endpoint, Kept(self.peer_endpoint, _PROXY_OPTIONS, self.open))
             self._pipes.append(pipes)
         pipes.streams += 1
         try:
@@ -157,7 +157,8 @@ class Members:
         finally:
             pipes.streams -= 1
 
-    def _open(self, address: str, options: Options) -> grpc.aio.Channel:
+    def open(self, address: str, options: Options) -> grpc.aio.Channel:
+        """A connection to another process, as this member's machine makes them."""
         return self.network.channel(address, options)
 
     async def close(self) -> None:

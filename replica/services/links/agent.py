@@ -79,10 +79,12 @@ class Agent:
                 carrier.wake.set()
         elif queue is not None and queue.length and domain.shared.serving:
             from replica.services.links.carrier import Carrier  # and a client, which most members never need
-            from tandemq import aio
+            from tandemq import aio, retry
+            from tandemq.finding.target import Target
 
             carrier = Carrier(self.members, self.reports, domain, queue, target)
             self.carriers[key] = carrier
-            client = aio.connect(f"//{target}", timeout=CALL_S, resolvers=[self.linked()])
+            named, policy = Target((), "the transmission queue", manager=target), retry.Policy(total_s=CALL_S)
+            client = aio.Client(named, policy, open_channel=self.members.open, resolvers=[self.linked()])
             task = self.members.node.spawn(carrier.run(client))
             task.add_done_callback(lambda _done: self.carriers.pop(key, None))
