@@ -14,7 +14,6 @@ from chaos.history import Handed, Message
 from chaos.sim.clients.base import QUEUE, SimClient, number_of
 from chaos.sim.kernel.rpc import Channel
 from chaos.sim.pair.books import Change, message_of, payload_of
-from chaos.sim.pair.member import ENDPOINTS
 from chaos.sim.pair.plan import Call, ClientPlan
 from tandemq.client.calls import PAIR_SERVICE
 from tandemq.errors import TandemqError, Unreachable, from_rpc_error
@@ -102,7 +101,7 @@ class Admin(SimClient):
                 await client.list_queues()
 
     async def _hand_over(self, via: str, call: Call) -> None:
-        channel = Channel(self.run.network, self.plan.name, ENDPOINTS[via])
+        channel = Channel(self.run.network, self.plan.name, self.pair.endpoint(via))
         dry_run = bool(call.args.get("dry_run", False))
         request = pair.HandoffRequest(dry_run=dry_run, reason="the plan")
         asked_s = self.now_s

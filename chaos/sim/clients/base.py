@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.history import Answered
 from chaos.sim.kernel.rpc import Channel
-from chaos.sim.pair.member import ENDPOINTS
 from tandemq import aio, retry
 from tandemq.errors import Closed, TandemqError
 from tandemq.finding.target import Target
@@ -128,7 +127,7 @@ class SimClient(ABC):
         first = only or str(self.plan.args.get("first", "a"))
         names = (first,) if only else (first, "b" if first == "a" else "a")
         client = aio.Client(
-            Target(tuple(ENDPOINTS[name] for name in names), "the plan"),
+            Target(tuple(self.pair.endpoint(name) for name in names), "the plan"),
             retry.Policy(total_s=TOTAL_S, attempt_s=ATTEMPT_S),
             follow_master=not only and bool(self.plan.args.get("follow", True)),
             open_channel=lambda address, _options: Channel(network, machine, address),  # type: ignore[arg-type,return-value]  # in its shape

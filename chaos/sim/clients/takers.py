@@ -17,8 +17,10 @@ from chaos.checker import READ_BOUND_S
 from chaos.history import Message
 from chaos.sim.clients.base import SimClient, number_of
 from chaos.sim.judges.letters import DEAD, dead_letters_of
+from chaos.sim.judges.links import LETTERS, LINK
 from chaos.sim.pair.books import ANSWERS, FATED, MOVING, REQUESTS, Received, Repetition, message_of, payload_of
 from chaos.sim.pair.plan import Call, ClientPlan
+from replica.core.messages.copies import REASON
 from tandemq.client.delivery import MessageBatch
 from tandemq.client.settling import Act, Lost, Range, merge
 from tandemq.errors import Closed, LeaseLost, TandemqError
@@ -327,6 +329,8 @@ class Drain(SimClient):
 
     async def work(self, client: aio.Client) -> None:
         for book in self.run.books:
+            if book.kind == LINK:
+                continue  # it is the agent's
             if book.kind not in FATED:
                 await self._empty(client, book.name)
             if book.rejecting and book.kind not in FATED:
@@ -385,6 +389,9 @@ class Drain(SimClient):
             taken = [Received(each.index, each.payload, each.delivery_count) for each in batch]
             book = self.run.books[queue]
             book.took(self.now_s, self.plan.name, taken, batch.lease_id, waited=True)
+            if queue == LETTERS:
+                found = {message_of(each.payload): str(each.properties.get(REASON, "")) for each in batch}
+                self.memory.links.reasons.update(found)
             if batch and book.kind == REQUESTS:
                 await self._answer(client, book, batch)
             elif batch:

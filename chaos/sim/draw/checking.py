@@ -8,6 +8,7 @@ from random import Random
 
 from chaos.sim.bugs.planting import BUGS
 from chaos.sim.clients.roles import ROLES
+from chaos.sim.faults.kinds import at_first
 from chaos.sim.faults.table import KINDS
 from chaos.sim.pair.plan import Fault, Plan
 from chaos.sim.pair.run import JUDGES
@@ -25,7 +26,7 @@ def _problems(plan: Plan) -> Iterator[str]:
         yield from _unknown("bug", plan.bug, BUGS)
     yield from _bad_time("safety_ms", plan.safety_ms)
     for number, fault in enumerate(plan.faults):
-        yield from _of_fault(f"faults[{number}]", fault, plan.safety_ms)
+        yield from _of_fault(f"faults[{number}]", fault, plan)
     names = [client.name for client in plan.clients]
     for number, client in enumerate(plan.clients):
         if client.name in names[:number]:
@@ -35,9 +36,10 @@ def _problems(plan: Plan) -> Iterator[str]:
             yield from _bad_time(f"clients[{number}].calls[{at}].at_ms", call.at_ms)
 
 
-def _of_fault(field: str, fault: Fault, safety_ms: int) -> Iterator[str]:
+def _of_fault(field: str, fault: Fault, plan: Plan) -> Iterator[str]:
     yield from _unknown(f"{field}.kind", fault.kind, KINDS)
-    yield from _unknown(f"{field}.target", fault.target, KINDS[fault.kind].targets)
+    target = at_first(fault.target) if "links" in plan.settings else fault.target
+    yield from _unknown(f"{field}.target", target, KINDS[fault.kind].targets)
     _, wanted = KINDS[fault.kind].kind.draw(Random(0))
     for name, drawn in wanted.items():
         if name not in fault.args:
@@ -45,8 +47,8 @@ def _of_fault(field: str, fault: Fault, safety_ms: int) -> Iterator[str]:
         elif _sort_of(fault.args[name]) != _sort_of(drawn):
             yield f"{field}.args.{name} is {fault.args[name]!r}; {fault.kind!r} draws such as {drawn!r}"
     yield from _bad_time(f"{field}.at_ms", fault.at_ms)
-    if fault.at_ms > safety_ms:
-        yield f"{field}.at_ms is {fault.at_ms}, and everything is healed at safety_ms, {safety_ms}"
+    if fault.at_ms > plan.safety_ms:
+        yield f"{field}.at_ms is {fault.at_ms}, and everything is healed at safety_ms, {plan.safety_ms}"
 
 
 def _unknown(field: str, value: object, known: Collection[str]) -> Iterator[str]:

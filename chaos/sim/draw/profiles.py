@@ -6,7 +6,8 @@ in which crashes and cuts never end, and one in which directories are put back.
 In "letters" and "requests" the clients use what moves, delays, drops and answers messages; in "weights" they publish
 tables of routing weights and read them; in "publications" they stage rows and take numbered batches, in "readers" and
 "late_readers" they read the journal while it is trimmed; in "rebuilt" they go on in a pair that was formed anew; in
-"units" they take and put by one call; in "reactions" they cancel, move and change what was sent before.
+"units" they take and put by one call; in "links_between"
+they send to a second pair, which is struck too; in "reactions" they cancel, move and change what was sent before.
 In "lying" a disk loses its last writes in silence, as both members stop.
 In "steps" two or three faults fall into each promotion and handoff. In "rot" members keep little of the log in memory,
 and bits turn over on their disks while they run. In "resync" an operator has members take everything anew.
@@ -16,13 +17,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from chaos.sim.clients.weights import draw_weights
 from chaos.sim.draw.clients import draw_clients, draw_kept, with_changes, with_groups
 from chaos.sim.draw.features import draw_letters, draw_reactions, draw_requests
+from chaos.sim.draw.links import draw_links
 from chaos.sim.draw.pipeline import draw_publications, draw_readers, draw_rebuilt, draw_units
+from chaos.sim.faults.kinds import at_other
 from chaos.sim.faults.table import KINDS
 from chaos.sim.pair.plan import ClientPlan, Fault, Plan, Value
 
@@ -57,6 +60,8 @@ class Profile:
     """Kinds that strike once more in every run, drawn from a stream of their own."""
     groups: float = 0.0
     """In what share of the runs there is a queue that keeps the order of groups, with clients of its own."""
+    at_other: float = 0.0
+    """What share of the faults strikes the second pair, where there is one."""
     triggers: int = 0
     """How often a member dies or freezes; two or three things more go wrong after each of these, and of the orders."""
 
@@ -260,6 +265,14 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             clients=draw_reactions,
             beside=(*FEATURE_BESIDE, "client_cut"),
         ),
+        "links_between": Profile(
+            {**PIPELINE_FAULTS, "crash": 6, "cut": 2, "link_cut": 8},
+            faults=(3, 12),
+            settings={"checkpoint_bytes": 3_000, "links": 1},
+            clients=draw_links,
+            beside=(*FEATURE_BESIDE, "link_cut", "crash"),
+            at_other=0.5,
+        ),
         "readers": Profile(
             {kind: weight for kind, weight in PIPELINE_FAULTS.items() if kind != "lost_disk"},
             faults=(1, 6),
@@ -361,5 +374,9 @@ def draw(profile: str, seed: int) -> Plan:
                 strike(at_ms + stream.randrange(stream.choice(STEPS_MS)))
     aside = random.Random(f"{seed}/beside {profile}")
     faults += [Fault(aside.randrange(SAFETY_MS), name, *KINDS[name].kind.draw(aside)) for name in how.beside]
+    others = random.Random(f"{seed}/other {profile}")
+    for number, fault in enumerate(faults) if how.at_other else ():
+        if fault.kind != "link_cut" and others.random() < how.at_other:
+            faults[number] = replace(fault, target=at_other(fault.target))
     faults.sort(key=lambda fault: fault.at_ms)
     return Plan(seed, profile, dict(how.settings), tuple(faults), clients, SAFETY_MS)

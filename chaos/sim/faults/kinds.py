@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
 MEMBERS = ("a", "b")
 DIRECTIONS = ("a>b", "b>a")
+OTHER = ("c", "d")
+"""Members of the second pair, where a world has two."""
+_TO_OTHER, _TO_FIRST = str.maketrans("ab", "cd"), str.maketrans("cd", "ab")
 Drawn = tuple[str, "dict[str, Value]"]
 
 
@@ -26,3 +29,18 @@ class Kind(Protocol):
     def strike(pair: Pair, fault: Fault) -> bool:
         """Brings it about; False when there was nothing to strike."""
         ...
+
+
+def at_other(target: str) -> str:
+    """The same of the second pair, for what is said of members."""
+    return target.translate(_TO_OTHER)
+
+
+def at_first(target: str) -> str:
+    """As kinds draw it."""
+    return target.translate(_TO_FIRST) if is_at_other(target) else target
+
+
+def is_at_other(target: str) -> bool:
+    """Whether it is of members of the second pair."""
+    return set(target) <= set("cd>* ") and not set(target).isdisjoint(OTHER)

@@ -24,6 +24,7 @@ from chaos.sim.faults.disks import (
 )
 from chaos.sim.faults.kinds import DIRECTIONS, MEMBERS
 from chaos.sim.faults.machines import (
+    BETWEEN,
     ENDS,
     Classifier,
     ClientCut,
@@ -31,6 +32,7 @@ from chaos.sim.faults.machines import (
     Crash,
     Cut,
     LateSet,
+    LinkCut,
     Pause,
     RegisterAway,
     RegisterDown,
@@ -70,6 +72,7 @@ KINDS: Mapping[str, Entry] = MappingProxyType(
         "cut": Entry(Cut, DIRECTIONS),
         "client_cut": Entry(ClientCut),
         "reset": Entry(Reset, ENDS),
+        "link_cut": Entry(LinkCut, BETWEEN, is_apart=True),
         "slow_link": Entry(SlowLink, DIRECTIONS),
         "register_away": Entry(RegisterAway, ("a", "b", "ab")),
         "register_down": Entry(RegisterDown, ("register",)),

@@ -13,7 +13,7 @@ from chaos.sim.faults.disks import _has_whole_peer
 from chaos.sim.faults.kinds import MEMBERS, Drawn
 from chaos.sim.faults.machines import _after, _spread
 from chaos.sim.kernel.rpc import Channel
-from chaos.sim.pair.member import ENDPOINTS
+from chaos.sim.pair.member import endpoint_of
 from tandemq.client.calls import PAIR_SERVICE
 from tandemq.errors import from_rpc_error
 from tandemq.v1 import pair_service_pb2
@@ -40,7 +40,7 @@ class Resync:
         process = pair.run.process(name, pair.run.plan.stream(name))
 
         async def ask() -> None:
-            channel = Channel(pair.run.network, name, ENDPOINTS[fault.target])
+            channel = Channel(pair.run.network, name, endpoint_of(fault.target))
             call = channel.unary_unary(
                 PAIR_SERVICE + "Resync",
                 request_serializer=pair_service_pb2.ResyncRequest.SerializeToString,

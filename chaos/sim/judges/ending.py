@@ -14,6 +14,7 @@ from chaos import checker
 from chaos.history import History, Message
 from chaos.sim.judges import departures, disks, letters, publications, story, units, weights
 from chaos.sim.judges.invariants import NUMBER, Name, name_of_lease
+from chaos.sim.judges.links import LINK
 from chaos.sim.pair.books import FATED, REQUESTS
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def _report(pair: Pair, queue: str, broken: dict[str, list[str]]) -> None:
 
 def checks_of(book: Book) -> tuple[checker.Check, ...]:
     """What can be asked of what was seen of this queue."""
-    if book.kind in FATED:
+    if book.kind in FATED or book.kind == LINK:
         return (checker.order_is_real,)
     found = OF_QUEUE if book.kind in ("plain", "two", "ordered") else OF_ANY_QUEUE
     if book.kind == "ordered" or len(book.consumers - {"drain"}) > 1:

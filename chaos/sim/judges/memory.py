@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from chaos.sim.judges.invariants import Invariants
+from chaos.sim.judges.links import Links
 from chaos.sim.judges.places import Places
 from chaos.sim.judges.publications import Publications
 from chaos.sim.judges.units import Units
@@ -22,5 +23,7 @@ class Memory:
     places: Places
     publications: Publications = field(default_factory=Publications)
     units: Units = field(default_factory=Units)
+    links: Links = field(default_factory=Links)
+    """One of both pairs."""
     weights: list[Asked] = field(default_factory=list)
     """What publishers and readers of routing weights asked and heard, in the order of their asking."""

@@ -10,6 +10,7 @@ import contextlib
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from chaos.sim.judges.links import AT_SOURCE, AT_TARGET, AWAY, FOUND_AGAIN
 from failover import handoff, promotion
 from failover.handoff import Action, HandoffEvent, HandoffRow, HandoffState
 from replica.core.handoff import handoff as driving
@@ -97,6 +98,10 @@ NAMED = MappingProxyType(
         "a numbered batch that was gone": "its lease had ended",
         "a reader read on after a takeover": "of the journal, under its name",
         "a reader that lost its place was refused": "it was too far behind",
+        FOUND_AGAIN: "it was there: whoever had sent it died, or never heard of it",
+        AT_SOURCE: "the next master's agent has to go on with it",
+        AT_TARGET: "the next master there must know its number",
+        AWAY: "nothing got through between the pairs, and something waited",
         "a client of the pair before was refused": (
             "it went on from its place, in a pair that was emptied and formed anew"
         ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,11 +12,12 @@ from chaos.sim.kernel import judging
 from chaos.sim.kernel.environment import Machine, SimMachineAccess
 from chaos.sim.kernel.loop import Process
 from chaos.sim.kernel.register import SimAuthority
-from chaos.sim.pair.run import ALONE, REGISTER
+from chaos.sim.pair.run import ALONE, NEAR, REGISTER
 from failover.local_authority import LocalAuthority
 from replica.manager import Manager
 from tandemq.ambient import monotonic_ms
 from tandemq.config import Failover, Limits, ManagerConfig, Timers
+from tandemq.config_links import Links
 from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from storage.store import WriteBatch
 
-ENDPOINTS = MappingProxyType({"a": "a:7600", "b": "b:7600"})
 RESTART_S = 0.5
 """Between the end of a process that ended by itself and the next one."""
 WORK_S = 0.0002
@@ -48,25 +47,38 @@ BY_CLASSIFIER = Failover(
 )
 
 
+def endpoint_of(member: str) -> str:
+    """Where it serves clients."""
+    return f"{member}:7600"
+
+
 def config_of(
-    name: str, peer: str, judge: str = REGISTER, limits: Limits | None = None, meet_ms: int = 0
+    name: str,
+    peer: str,
+    judge: str = REGISTER,
+    limits: Limits | None = None,
+    meet_ms: int = 0,
+    *,
+    pair: str = NEAR,
+    links: Links | None = None,
 ) -> ManagerConfig:
     """How the members of the simulated pair are configured."""
     failover = BY_REGISTER if judge == REGISTER else BY_CLASSIFIER
     return ManagerConfig(
         member=name,
         data_dir="/nonexistent",
-        pair="sim",
+        pair=pair,
         peer_member=peer,
         peer_address=f"{peer}:7601",
-        peer_endpoint=f"{peer}:7600",
+        peer_endpoint=endpoint_of(peer),
         witness="" if judge == ALONE else "w:7620",
         failover=msgspec.structs.replace(failover, meet_ms=meet_ms),
         limits=limits or Limits(),
         timers=Timers(hung_ms=2_000),  # within the longest pause of a loop that a run has
-        listen_client=f"{name}:7600",
+        listen_client=endpoint_of(name),
         listen_peer=f"{name}:7601",
         listen_http=f"{name}:7602",
+        links=links or Links(),
     )
 
 
@@ -109,7 +121,9 @@ class SimMember:
 
     async def _run(self, process: Process) -> None:
         run = self.run
-        config = config_of(self.name, self.peer, run.judge, run.limits, run.meet_ms)
+        config = config_of(
+            self.name, self.peer, run.judge, run.limits, run.meet_ms, pair=run.pair_name, links=run.links
+        )
         authority = LocalAuthority(self.name) if run.judge == ALONE else SimAuthority(self.route)
         access = SimMachineAccess(run.network, self.machine, process, authority, self.judging)
         self.manager = manager = Manager(config, access)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from chaos.sim.pair.member import endpoint_of
 from failover.marks import DataMark
 from replica.node.members import MAIN
 
@@ -19,6 +20,10 @@ class Pair:
 
     def __init__(self, run: Run, members: Mapping[str, SimMember]) -> None:
         self.run, self.members = run, members
+
+    def endpoint(self, place: str) -> str:
+        """Where clients reach a member; plans call the first one of each pair "a", and the second one "b"."""
+        return endpoint_of(list(self.members)["ab".index(place)])
 
     @property
     def register(self) -> Register:

@@ -8,6 +8,7 @@ healed.
 from __future__ import annotations
 
 import random
+from copy import copy
 from typing import TYPE_CHECKING
 
 from chaos.history import History, Message
@@ -18,6 +19,7 @@ from chaos.sim.kernel.register import SimRegister
 from chaos.sim.pair.books import Books
 from chaos.sim.pair.plan import ClientPlan, Outcome, Plan, TraceEvent
 from tandemq.config import Limits
+from tandemq.config_links import Links
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from tandemq.client.places import JournalPosition
 
 LINK_MS = 0.2
+NEAR, FAR = "sim", "far"
+"""Names of the pair, and of the one that messages are sent on to."""
 JUDGES = REGISTER, CLASSIFIER, ALONE = "register", "classifier", "alone"
 """Who says which member lives: the register by itself; a classifier, and then the register; a classifier alone."""
 
@@ -41,6 +45,7 @@ class Run:
         self.ambient.streams[""] = plan.stream("world")
         self.network = Network(self.loop, plan.stream, float(plan.settings.get("link_ms", LINK_MS)) / 1000)
         self.registers = SimRegister(plan.stream("register"))
+        self.pair_name, self.links = NEAR, Links()
         self.judge = str(plan.settings.get("judge", REGISTER))
         self.meet_ms = int(plan.settings.get("meet_ms", 0))
         sizes = ("checkpoint_bytes", "journal_bytes", "reader_bytes")
@@ -51,6 +56,16 @@ class Run:
         self.is_harmed = False
         """What was acknowledged may be on one disk alone, until the pair has been whole again."""
         self.begin()
+
+    def of_other_pair(self) -> Run:
+        """The same world for a second pair: what is seen of it, and its register, are its own. Messages go there from
+        this one.
+        """
+        other = copy(self)
+        other.registers = SimRegister(self.plan.stream("register of the other pair"))
+        other.pair_name = FAR
+        other.begin()
+        return other
 
     def begin(self) -> None:
         """Nothing was seen of this pair yet, and nobody has worked with it."""

@@ -10,12 +10,15 @@ one that was claimed before the pair was formed, by nobody who lived to commit i
 two checkpoints, 64 MiB: none in a run), `ring_bytes` (of log in memory, 64 MiB: all of it), `move_max` (messages that
 one record moves), `journal_bytes` and `reader_bytes` (of log that is kept for nobody, and for named readers alone; as
 the product has them, which no run reaches), `rebuilt` (1: a pair of the same names was there before, and clients with
-`before` go on from where they were in it).
+`before` go on from where they were in it), `links` (1: there is a second pair, of c and d, that messages are sent on
+to; clients with `pair` are its own).
 """
 
 from __future__ import annotations
 
 import gc
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from chaos.history import Recorded
@@ -23,10 +26,12 @@ from chaos.sim.clients.admins import with_setup
 from chaos.sim.clients.roles import SETUP, make
 from chaos.sim.clients.takers import Drain
 from chaos.sim.draw.checking import check
+from chaos.sim.faults.kinds import MEMBERS, OTHER, is_at_other
 from chaos.sim.faults.table import heal_all, strike
-from chaos.sim.judges import ending
+from chaos.sim.judges import ending, links
 from chaos.sim.judges.coverage import Coverage
 from chaos.sim.judges.invariants import Invariants
+from chaos.sim.judges.letters import DEAD
 from chaos.sim.judges.memory import Memory
 from chaos.sim.judges.places import Places
 from chaos.sim.judges.rows import Steps, watching
@@ -35,24 +40,27 @@ from chaos.sim.kernel.disk import Disk
 from chaos.sim.kernel.environment import Machine
 from chaos.sim.kernel.judging import Judging, Oracle
 from chaos.sim.kernel.register import Route
-from chaos.sim.pair.member import SimMember
+from chaos.sim.pair.member import SimMember, endpoint_of
 from chaos.sim.pair.members import Pair
-from chaos.sim.pair.run import Run
+from chaos.sim.pair.run import FAR, Run
 from chaos.sim.world import parts
 from failover.register import RegisterState
 from replica.node.members import MAIN
 from replica.node.seen_places import place_now
 from tandemq import ambient
 from tandemq.client.places import JournalPosition
+from tandemq.config_links import Links
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from chaos.sim.pair.plan import Outcome, Plan
+    from chaos.sim.clients.base import SimClient
+    from chaos.sim.kernel.net import Pipe
+    from chaos.sim.pair.plan import Fault, Outcome, Plan
     from failover.register import Register
     from storage.store import WriteBatch
 
-MEMBERS = ("a", "b")
 WAIT_MS = 90_000
 TURN_S = 0.05
 
@@ -65,57 +73,77 @@ class World:
         self.plan = plan
         run = Run(plan, with_setup(plan.clients), keep_trace=keep_trace)
         self.outcome, self.loop = run.outcome, run.loop
-        run.registers.on_change = self._on_register
         if "epoch" in plan.settings:
             run.registers.begin_at(MAIN, int(plan.settings["epoch"]), MEMBERS[0])
-        oracle = Oracle(self._is_alive)
-        self.pair = Pair(run, {name: _member(run, oracle, name) for name in MEMBERS})
         self.steps = Steps(run.sometimes)
-        coverage = Coverage(self.pair)
-        run.network.on_arrived = coverage.on_arrived
-        if keep_trace:
-            run.network.on_item = Tracer(self.pair).on_item
-        for member in self.pair.members.values():
-            member.machine.on_event = coverage.on_event
+        self.pairs = [_pair(run, MEMBERS)]
+        self.pair = self.pairs[0]
+        if plan.settings.get("links"):
+            run.links = Links(managers=tuple(f"{FAR}={endpoint_of(name)}" for name in OTHER))
+            self.pairs.append(_pair(run.of_other_pair(), OTHER))
+        self.link = links.Watch(self.pair, self.pairs[1]) if len(self.pairs) > 1 else None
+        self._observe()
         self._begin()
 
+    def _observe(self) -> None:
+        run, link = self.pair.run, self.link
+        looking = [Coverage(pair) for pair in self.pairs]
+        tracers = [Tracer(pair).on_item for pair in self.pairs] if run.keep_trace else []
+
+        def on_arrived(pipe: Pipe, item: object) -> None:
+            for each in looking:
+                each.on_arrived(pipe, item)
+            if link is not None:
+                link.on_arrived(pipe, item)
+
+        run.network.on_arrived = on_arrived if link is not None else looking[0].on_arrived
+        run.network.on_item = tracers[0] if tracers else None
+        for pair, coverage in zip(self.pairs, looking, strict=True):
+            self._listen(pair)
+            for member in pair.members.values():
+                member.machine.on_event = _both(coverage.on_event, link.on_event) if link else coverage.on_event
+
     def _begin(self) -> None:
-        """Nothing was seen of this pair yet, and nobody has worked with it."""
-        pair = self.pair
-        pair.run.begin()
+        """Nothing was seen of these pairs yet, and nobody has worked with them."""
         may_be_lost = "reader_bytes" in self.plan.settings
-        self.memory = Memory(Invariants(pair, self.steps), Places(pair, may_be_lost=may_be_lost))
-        for member in pair.members.values():
-            self._watch(member)
-        self.clients = [make(pair, self.memory, each) for each in pair.run.clients]
+        self.memories: list[Memory] = []
+        self.clients: list[SimClient] = []
+        for pair in self.pairs:
+            pair.run.begin()
+            memory = Memory(Invariants(pair, self.steps), Places(pair, may_be_lost=may_be_lost))
+            if self.memories:
+                memory = replace(memory, links=self.memories[0].links)
+            self.memories.append(memory)
+            for member in pair.members.values():
+                _watch(memory, member)
+            own = [each for each in pair.run.clients if (each.args.get("pair", "") == FAR) == (pair is not self.pair)]
+            self.clients += [make(pair, memory, each) for each in own]
+        if self.link is not None:
+            self.pair.run.books[links.TRANSMISSION].kind = links.LINK
+            self.pairs[1].run.books[links.LETTERS].kind = DEAD
 
-    def _watch(self, member: SimMember) -> None:
-        machine, invariants, places = member.machine, self.memory.invariants, self.memory.places
+    @property
+    def memory(self) -> Memory:
+        """Of the pair; of the one that sends, where there are two."""
+        return self.memories[0]
 
-        def on_commit(batch: WriteBatch) -> None:
-            invariants.on_commit(machine.name, batch)
-            places.on_commit(machine.name, batch)
+    def _is_whole(self) -> bool:
+        return all(pair.is_whole() for pair in self.pairs)
 
-        machine.disk.on_commit = on_commit
+    def _listen(self, pair: Pair) -> None:
+        """Notes each change of that pair's register."""
+        run = pair.run
 
-        def on_open() -> None:
-            assert member.domain is not None
-            invariants.watch(member, member.domain)
+        def on_register(domain: str, before: Register, after: Register) -> None:  # noqa: ARG001  # see SimRegister
+            run.note("register", "note", f"{domain} {register_line(after)}")
+            if domain == MAIN:
+                now, committed = self.loop.now, after.state is RegisterState.COMMITTED
+                in_sync = tuple(sorted(after.in_sync_set))
+                run.history.recorded.append(
+                    Recorded(now, now, after.version, after.epoch, after.holder, in_sync, committed)
+                )
 
-        machine.on_open = on_open
-
-    def _is_alive(self, name: str) -> bool:
-        """Also of a process that is paused: it may go on at any moment, and was master a moment ago."""
-        return self.pair.members[name].process is not None
-
-    def _on_register(self, domain: str, before: Register, after: Register) -> None:  # noqa: ARG002  # see SimRegister
-        self.pair.run.note("register", "note", f"{domain} {register_line(after)}")
-        if domain == MAIN:
-            now, committed = self.loop.now, after.state is RegisterState.COMMITTED
-            in_sync = tuple(sorted(after.in_sync_set))
-            self.pair.run.history.recorded.append(
-                Recorded(now, now, after.version, after.epoch, after.holder, in_sync, committed)
-            )
+        run.registers.on_change = on_register
 
     # -- the phases ----------------------------------------------------------------------------------------------------
 
@@ -151,22 +179,33 @@ class World:
                 client.start()
         began = loop.now
         for fault in plan.faults:
-            loop.at(began + fault.at_ms / 1000, None, strike, self.pair, fault)
+            loop.at(began + fault.at_ms / 1000, None, self._strike, fault)
         loop.run(began + plan.safety_ms / 1000)
         self._heal()
         wait_s = float(plan.settings.get("wait_ms", WAIT_MS)) / 1000
-        if not self._until(lambda: self.pair.is_whole() and all(client.is_done() for client in self.clients), wait_s):
+        if not self._until(self._is_done, wait_s):
             waiting = [client.plan.name for client in self.clients if not client.is_done()]
+            waiting += [links.TRANSMISSION] if self.link is not None and self.link.waiting() else []
             self.pair.run.violation("stuck", f"not done: {waiting}; {self.describe()}")
             return self._end()
         self._drain()
         return self._end()
 
+    def _strike(self, fault: Fault) -> None:
+        strike(self.pairs[1 if len(self.pairs) > 1 and is_at_other(fault.target) else 0], fault)
+        if fault.kind == "link_cut" and self.link is not None and self.link.waiting():
+            self.pair.run.sometimes(links.AWAY)
+
+    def _is_done(self) -> bool:
+        is_carried = self.link is None or not self.link.waiting()
+        return is_carried and self._is_whole() and all(client.is_done() for client in self.clients)
+
     def _is_made(self) -> bool:
         """The pair is whole, and has its queues; False: that is a violation."""
-        for member in self.pair.members.values():
-            member.start()
-        if not self._until(self.pair.is_whole, 10.0):
+        for pair in self.pairs:
+            for member in pair.members.values():
+                member.start()
+        if not self._until(self._is_whole, 10.0):
             self.pair.run.violation("never paired", self.describe())
             return False
         first = [client for client in self.clients if client.plan.role == SETUP]
@@ -194,33 +233,41 @@ class World:
         self._begin()
 
     def _heal(self) -> None:
-        self.pair.run.healed = True
         self.pair.run.note("", "healed", "everything works from here on")
-        heal_all(self.pair)
-        for member in self.pair.members.values():
-            if not member.up:
-                member.start()
+        for pair in self.pairs:
+            pair.run.healed = True
+        for pair in self.pairs:
+            heal_all(pair)
+            for member in pair.members.values():
+                if not member.up:
+                    member.start()
 
     def _drain(self) -> None:
         for client in self.clients:
             client.stop()
-        drain = Drain(self.pair, self.memory)
+        drains = [Drain(pair, memory) for pair, memory in zip(self.pairs, self.memories, strict=True)]
         if self._until(lambda: all(client.is_done() for client in self.clients), 30.0):
-            drain.start()
-        if not self._until(drain.is_done, 60.0):
+            for drain in drains:
+                drain.start()
+        if not self._until(lambda: all(drain.is_done() for drain in drains), 60.0):
             self.pair.run.violation("stuck", f"the queues are not drained: {self.describe()}")
-        self.pair.run.count("sets that landed at the end", self.pair.run.registers.land_late())
-        if not self._until(self.pair.is_equal, 30.0):
+        for pair in self.pairs:
+            pair.run.count("sets that landed at the end", pair.run.registers.land_late())
+        if not self._until(lambda: all(pair.is_equal() for pair in self.pairs), 30.0):
             self.pair.run.violation("copies_end_equal", self.describe())
-        for member in self.pair.members.values():
-            member.look()
-        ending.check(self.pair, self.memory)
+        for pair, memory in zip(self.pairs, self.memories, strict=True):
+            for member in pair.members.values():
+                member.look()
+            ending.check(pair, memory)
+        if self.link is not None:
+            for problem in islice(links.broken(self.pair, self.pairs[1], self.memories[0].links), 1):
+                self.pair.run.violation(links.NAME, problem)
 
     def _end(self) -> None:
         outcome = self.outcome
         outcome.steps = self.loop.steps
         outcome.virtual_ms = int(self.loop.now * 1000)
-        outcome.counters["acked"] = len(self.pair.run.books.acked)
+        outcome.counters["acked"] = sum(len(pair.run.books.acked) for pair in self.pairs)
         self.loop.note_failures()
         outcome.trace_hash = f"{self.pair.run.network.digest:08x}.{self.pair.run.network.arrived}.{self.loop.steps}"
         for problem in self.loop.problems:
@@ -239,14 +286,50 @@ class World:
     def describe(self) -> str:
         """Where everybody is, in a line."""
         return "; ".join(
-            [member.describe() for member in self.pair.members.values()]
-            + [f"register {register_line(self.pair.register)}"]
+            line
+            for pair in self.pairs
+            for line in (
+                *(member.describe() for member in pair.members.values()),
+                f"register {register_line(pair.register)}",
+            )
         )
 
 
-def _member(run: Run, oracle: Oracle, name: str) -> SimMember:
+def _pair(run: Run, names: tuple[str, ...]) -> Pair:
+    members: dict[str, SimMember] = {}
+    # Also of a process that is paused: it may go on at any moment, and was master a moment ago.
+    oracle = Oracle(lambda name: members[name].process is not None)
+    members.update({name: _member(run, oracle, name, names) for name in names})
+    return Pair(run, members)
+
+
+def _member(run: Run, oracle: Oracle, name: str, names: tuple[str, ...]) -> SimMember:
     disk = Disk(name, run.plan.stream(f"disk {name}"), run.loop.time)
     route = Route(name, run.registers, run.plan.stream(f"route {name}"))
     judging = Judging(oracle, run.plan.stream(f"classifier {name}"))
     disk.on_struck = route.on_struck = lambda kind: run.count(f"fault.{kind}")
-    return SimMember(run, Machine(name, disk), route, judging, next(other for other in MEMBERS if other != name))
+    return SimMember(run, Machine(name, disk), route, judging, next(other for other in names if other != name))
+
+
+def _watch(memory: Memory, member: SimMember) -> None:
+    machine, invariants, places = member.machine, memory.invariants, memory.places
+
+    def on_commit(batch: WriteBatch) -> None:
+        invariants.on_commit(machine.name, batch)
+        places.on_commit(machine.name, batch)
+
+    machine.disk.on_commit = on_commit
+
+    def on_open() -> None:
+        assert member.domain is not None
+        invariants.watch(member, member.domain)
+
+    machine.on_open = on_open
+
+
+def _both(one: Callable[[str, str], None], other: Callable[[str, str], None]) -> Callable[[str, str], None]:
+    def call(kind: str, text: str) -> None:
+        one(kind, text)
+        other(kind, text)
+
+    return call

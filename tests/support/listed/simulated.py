@@ -12,7 +12,7 @@ from google.protobuf.message import Message as Proto
 
 from chaos.sim.faults.table import heal_all, strike
 from chaos.sim.kernel.rpc import Channel
-from chaos.sim.pair.member import ENDPOINTS
+from chaos.sim.pair.member import endpoint_of
 from chaos.sim.pair.plan import Fault as SimFault
 from chaos.sim.pair.plan import Plan, Value
 from chaos.sim.tools.product import silence
@@ -42,7 +42,7 @@ class Simulated:
         self.callers = {
             first: Caller(
                 Members(
-                    tuple(ENDPOINTS[name] for name in sorted(MEMBERS, key=lambda name: name != first)),
+                    tuple(endpoint_of(name) for name in sorted(MEMBERS, key=lambda name: name != first)),
                     follow_master=False,
                     open_channel=lambda address, _options: Channel(network, CLIENT, address),  # type: ignore[arg-type,return-value]  # in its shape
                 ),
@@ -107,7 +107,7 @@ class Simulated:
         strike(world.pair, SimFault(0, kind, master if role == "master" else replica, args))
 
     async def _hand_over(self, via: str) -> None:
-        channel = Channel(self.world.pair.run.network, CLIENT, ENDPOINTS[via])
+        channel = Channel(self.world.pair.run.network, CLIENT, endpoint_of(via))
         ask = channel.unary_unary(
             PAIR_SERVICE + "Handoff",
             request_serializer=pair.HandoffRequest.SerializeToString,
