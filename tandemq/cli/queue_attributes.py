@@ -56,6 +56,8 @@ def attribute_options(command: Command) -> Command:
         click.option("--max-consumers", type=int, help="Attached at once; 0 = no limit."),
         click.option("--single-active/--no-single-active", default=None, help="Serve the oldest consumer alone."),
         click.option("--reactions/--no-reactions", "reactions_enabled", default=None, help="Allow `msg react`."),
+        click.option("--xmit-batch", type=int, help="SYSTEM.XMIT/MANAGER: go at once; 0 = all that is there."),
+        click.option("--xmit-linger", type=DURATION, help="SYSTEM.XMIT/MANAGER: wait so long for as many."),
         click.option("--remote-clients/--no-remote-clients", "remote_clients_allowed", default=None),
         click.option("--address", metavar="HOST:PORT", help="Where clients look for it instead of at its manager."),
         click.option("--annotation", help="Free text."),

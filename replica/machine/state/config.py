@@ -21,6 +21,7 @@ _RESERVED = "SYSTEM."
 _ADDRESS = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 _ADDRESS_BYTES_MAX = 300
 _YEAR_10000_MS = 253_402_300_800_000
+_XMIT_BATCH_MAX, _LINGER_MS_MAX = 10_000, 60_000
 _MS_MAX = 10 * 366 * 86_400_000  # no duration here is meant to be longer than ten years
 
 MUTABLE = (
@@ -55,6 +56,8 @@ MUTABLE = (
     "remote_clients_allowed",
     "address",
     "reactions_enabled",
+    "xmit_batch",
+    "xmit_linger",
 )
 # What ConfigureQueue freezes (R040); replication and domain are chosen at creation for good.
 FROZEN = ("queue_type",)
@@ -65,7 +68,7 @@ _MEMBERS_OWN = ("address", "remote_clients_allowed")
 _ENUMS = ("persistence", "replication", "queue_type", "overflow", "default_settle", "group_mode")
 _TIMES = (
     *("lease_duration", "default_ttl", "empty_idle_expiry", "retry_delay_min", "retry_delay_max"),
-    *("reply_timeout", "completion_retention", "dedup_window"),
+    *("reply_timeout", "completion_retention", "dedup_window", "xmit_linger"),
 )
 _ENABLING = MappingProxyType({"enqueue_enabled_at": "enqueue_enabled", "dequeue_enabled_at": "dequeue_enabled"})
 _READ_ONLY = set(_PLACE) | {field.name for field in admin_pb2.QueueInfo.DESCRIPTOR.fields} - {"config"}
@@ -206,6 +209,10 @@ def _check_amounts(config: admin_pb2.QueueConfig, limits: Limits) -> None:
         raise _bad(f"annotation is longer than {limits.annotation_bytes_max} bytes")
     if not 1 <= config.dedup_max <= limits.dedup_ids_max:
         raise _bad(f"dedup_max must be 1 to {limits.dedup_ids_max}")
+    if config.xmit_batch > _XMIT_BATCH_MAX:
+        raise _bad(f"xmit_batch must be 1 to {_XMIT_BATCH_MAX}, or 0 for all that is there")
+    if milliseconds(config.xmit_linger) > _LINGER_MS_MAX:
+        raise _bad(f"xmit_linger must be 0 to {_LINGER_MS_MAX // 1000} s")
 
 
 def _check_labels(config: admin_pb2.QueueConfig, limits: Limits) -> None:

@@ -52,6 +52,8 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "remote_clients_allowed": (False, False),
     "address": ("one:1", "two:2"),
     "reactions_enabled": (True, True),
+    "xmit_batch": (7, 7),
+    "xmit_linger": ({"seconds": 5}, {"seconds": 6}),
 }
 # These go with another one, and are shown below.
 PAIRED = {"enqueue_enabled_at", "dequeue_enabled_at"}
