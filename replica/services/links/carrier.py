@@ -9,17 +9,36 @@ import logging
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.messages import bodies
-from replica.core.state.calls import PendingCall
+from replica.core.state.calls import PendingCall, Transact
 from replica.core.state.outcomes import Failed, Moved
-from replica.machine import AckBatchCall, BatchCall, SettleCall
+from replica.machine import (
+    AckBatchCall,
+    BatchCall,
+    QueuePut,
+    QueueSettling,
+    SettleCall,
+    UnitCall,
+    columns_of,
+    milliseconds,
+)
 from replica.machine.features.batches import holder, last_batch, open_batches
 from replica.machine.plan.content import BATCH_PROPERTIES_MAX
 from replica.machine.plan.lease import FOR_EVER
-from replica.machine.state.system_names import CONSUMER
+from replica.machine.state.system_names import CONSUMER, DEAD
 from replica.node.counting import until_committed
 from replica.node.members import LOCAL
+from replica.rpc.requests import fingerprint
 from replica.services.answers import FutureWaiter
-from replica.services.links.leaving import Bound, by_queue, is_of_one_of_many, leaving_of, without_place
+from replica.services.elsewhere import ensure
+from replica.services.links.leaving import (
+    Bound,
+    by_queue,
+    dead_here,
+    has_no_place_there,
+    is_of_one_of_many,
+    leaving_of,
+    without_place,
+)
 from storage.errors import CorruptRecord
 from tandemq.ambient import monotonic_s
 from tandemq.client.calls import STAGE_SERVICE, TRANSACTION_SERVICE
@@ -29,7 +48,7 @@ from tandemq.v1 import stage_service_pb2 as stage_pb
 from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.pair_service_pb2 import PairEventKind
-from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_RELEASE, Outcome, Settlement
+from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_RELEASE, EnqueueBatch, Outcome, Settlement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,6 +65,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("tandemq.links")
 
 BATCH_MESSAGES, BATCH_BYTES = 1_000, 1 << 20
+"""Taken at once, where the queue does not say how many (X6)."""
+BATCH_MESSAGES_MAX = 10_000
+LOOK_S = 0.05
+"""So often it is looked whether as many are there as go at once."""
 SENT_BYTES_MAX, SENT_PROPERTIES_MAX = 4 << 20, BATCH_PROPERTIES_MAX // 2
 """Of one call: a batch is taken by its payloads, and properties may be far more. One message goes anyway."""
 BACKOFF_FIRST_S, BACKOFF_MAX_S = 0.1, 5.0
@@ -81,7 +104,9 @@ class Carrier:
         place = domain.shared.name if domain.shared.name != LOCAL else f"{LOCAL}@{members.member}"  # each has its own
         self.writer = f"{CONSUMER}/{members.pair or members.member}/{place}/{target}"
         self.wake = asyncio.Event()
-        self.most = BATCH_MESSAGES
+        self.most = BATCH_MESSAGES_MAX
+        """Fewer for a while, after a batch that did not go."""
+        self.epoch = domain.shared.state.epoch
         self.last: int | None = None
         """The writer's last number at the target; None: not asked yet."""
         self.there = ""
@@ -110,6 +135,7 @@ class Carrier:
             while self.serves:
                 self.wake.clear()
                 try:
+                    await self._linger()
                     async with self.turn:
                         went = await self._turn(client)
                     if went:
@@ -121,6 +147,18 @@ class Carrier:
                 except (TandemqError, CorruptRecord) as error:
                     await self._stand(error)
 
+    async def _linger(self) -> None:
+        """Until as many are there as go at once, or the first of them has waited long enough (X6)."""
+        queue = self._queue()
+        linger_s = milliseconds(queue.config.xmit_linger) / 1000
+        if not linger_s or not queue.length or self._batches():
+            return
+        end_s = monotonic_s() + linger_s
+        while (left_s := end_s - monotonic_s()) > 0:
+            if self._queue().length >= _at_once(queue):
+                return
+            await asyncio.sleep(min(left_s, LOOK_S))
+
     # -- one batch -------------------------------------------------------------------------------------------------
 
     async def _turn(self, client: aio.Client) -> bool:
@@ -130,6 +168,7 @@ class Carrier:
         queue = self._queue()
         if not queue.length:
             return False
+        self._look_at_epoch()
         if self.last is None:
             await self._ask(client)
         await self._settle_left(queue)
@@ -143,8 +182,14 @@ class Carrier:
         number, batch, lease = batches[0]
         await self._send(client, number, await self._read(number, batch, lease))
         await self._order(AckBatchCall(self.queue, CONSUMER, number))
-        self.most = min(BATCH_MESSAGES, 2 * self.most)
+        self.most = min(BATCH_MESSAGES_MAX, 2 * self.most)
         return True
+
+    def _look_at_epoch(self) -> None:
+        """Between two epochs of this member another one may have carried: what it knows of that is of no use."""
+        epoch = self.domain.shared.state.epoch
+        if epoch != self.epoch:
+            self.epoch, self.last, self.doubt_s = epoch, None, monotonic_s()
 
     def _queue(self) -> QueueState:
         machine = self.domain.shared.machine
@@ -177,7 +222,8 @@ class Carrier:
         number = max(last_batch(machine.state, queue, CONSUMER), self.last) + 1
         sound = self.domain.consumers.damage.sound
         # It may skip: here a backup may have come back that knows fewer numbers than the target does.
-        call = BatchCall(self.queue, CONSUMER, number, self.most, BATCH_BYTES, FOR_EVER, sound, may_skip=True)
+        most = min(self.most, _at_once(queue))
+        call = BatchCall(self.queue, CONSUMER, number, most, BATCH_BYTES, FOR_EVER, sound, may_skip=True)
         await self._order(call)
 
     async def _read(self, number: int, batch: NumberedBatch, lease: Lease) -> list[Bound]:
@@ -222,8 +268,10 @@ class Carrier:
                     continue
                 if not error.definite:
                     self.doubt_s = monotonic_s()
-                elif len(rows) > 1 and (error.reason in ("TXN_TOO_LARGE", "QUEUE_FULL") or is_of_one_of_many(error)):
+                elif len(rows) > 1 and (error.reason == "QUEUE_FULL" or is_of_one_of_many(rows, error)):
                     await self._take_fewer(number, len(rows), error)
+                elif has_no_place_there(rows, error):
+                    await self._lay_aside(number, rows[0], error)
                 found = without_place(rows, error)
                 if found is None:
                     raise
@@ -246,6 +294,29 @@ class Carrier:
         for each, _, lease in self._batches():
             if each == number:
                 await self._settle(lease.lease_id, lease.ranges, OUTCOME_RELEASE)
+        raise NotHere
+
+    async def _lay_aside(self, number: int, row: Bound, error: TandemqError) -> None:
+        """The only one of its batch is refused for ever, even as a dead letter there: it becomes one here."""
+        if monotonic_s() - self.doubt_s < DOUBT_S:
+            raise error
+        lack = await ensure(self.members, self.domain, DEAD)
+        if isinstance(lack, Moved):
+            raise NotHere
+        if lack is not None:
+            raise error_of(reason_name(lack.reason), lack.message, lack.metadata)
+        letter = dead_here(row, self.target, error.reason)
+        batch = EnqueueBatch(queue=DEAD, messages=bodies.columns_without_properties([letter]))
+        bodies.add_properties(batch.messages, [letter])
+        columns, body = columns_of(batch), batch.SerializeToString(deterministic=True)
+        for each, _, lease in self._batches():
+            if each == number:
+                ranges = [IndexRange(first=start, count=end - start) for start, end in lease.ranges]
+                settlement = Settlement(lease_id=lease.lease_id, ranges=ranges, outcome=OUTCOME_ACK)
+                request_id = new_request_id()
+                settles, puts = [QueueSettling(self.queue, [settlement])], [QueuePut(DEAD, columns)]
+                unit = UnitCall(settles, puts, self.members.member, request_id, fingerprint(body))
+                await self._order(Transact(unit, body, 0))
         raise NotHere
 
     async def _settle_left(self, queue: QueueState) -> None:
@@ -282,6 +353,7 @@ class Carrier:
         """
         async with self.turn:
             silence = ""
+            self._look_at_epoch()
             try:
                 last = await self._ask_for_certain()
             except TandemqError as error:
@@ -319,6 +391,8 @@ class Carrier:
         await self._order(SettleCall(self.queue, [Settlement(lease_id=lease_id, ranges=ranges, outcome=outcome)]))
 
     async def _order(self, call: AnyCall) -> Answer:
+        if self.domain.shared.state.epoch != self.epoch:
+            raise NotHere  # what it is about to order follows from what was so in an earlier one
         node, waiter = self.members.node, FutureWaiter()
         self.domain.submit(PendingCall(waiter, call), node.clock.now_ms())
         node.dispatch(self.domain)
@@ -351,3 +425,7 @@ class Carrier:
         facts = {"queue": self.queue, "target": self.target, "why": why}
         kind = PairEventKind.PAIR_EVENT_KIND_FAULT if why else PairEventKind.PAIR_EVENT_KIND_LINK
         self.reports.note(kind, text, self.domain, facts)
+
+
+def _at_once(queue: QueueState) -> int:
+    return queue.config.xmit_batch or BATCH_MESSAGES

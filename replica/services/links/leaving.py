@@ -29,13 +29,24 @@ VALUE_BYTES_MAX = 140
 """Of a name in a refusal that is whole for certain; longer ones are cut there."""
 
 
-def is_of_one_of_many(refusal: TandemqError) -> bool:
+def is_of_one_of_many(rows: Sequence[Bound], refusal: TandemqError) -> bool:
     """Refused for ever, and it is not said which message it is: BAD_REQUEST names a queue even where the fault is what
-    else is in the unit, an alias of it for one.
+    else is in the unit, an alias of it for one; and it may be one of the dead letters.
     """
+    if has_no_place_there(rows, refusal):
+        return True
     if refusal.reason not in FOR_EVER or refusal.metadata.get("entry"):
         return False
     return refusal.reason == "BAD_REQUEST" or not refusal.metadata.get("queue")
+
+
+def has_no_place_there(rows: Sequence[Bound], refusal: TandemqError) -> bool:
+    """What is larger than a call to the target may be cannot be a dead letter there either; nor can what its dead
+    letters refuse for ever.
+    """
+    if refusal.reason == "TXN_TOO_LARGE":
+        return True
+    return refusal.reason in FOR_EVER and refusal.metadata.get("queue", rows[0].queue) == DEAD
 
 
 class Bound(NamedTuple):
@@ -104,3 +115,13 @@ def _dead(row: Bound, reason: str) -> Bound:
     row.message.properties[REASON].text = reason
     row.message.properties[ORIGIN_QUEUE].text = row.queue
     return Bound(DEAD, row.message)
+
+
+def dead_here(row: Bound, target: str, reason: str) -> Message:
+    """As a dead letter of the manager that it cannot leave."""
+    found = Message()
+    found.CopyFrom(row.message)
+    if row.queue != DEAD:  # else it was refused before, and says why
+        found.properties[REASON].text = reason
+        found.properties[ORIGIN_QUEUE].text = f"//{target}/{row.queue}"
+    return found

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from replica.machine.state.system_names import DEAD
 from replica.services.links import carrier
 from tandemq import Outgoing
 from tandemq.client import aio
+from tandemq.config import Limits
 from tandemq.embedded import open_manager
 from tests.support.until import until
 from tests.unit.replica.services.links.linked import ENABLED, WRITER, XMIT, Managers, batch_taken, is_empty, payloads
@@ -85,3 +88,23 @@ async def test_x3_a_number_of_somebody_else_of_this_name_acknowledges_nothing(
             await until(lambda: any("belongs to another manager" in why for why in said), "the agent has seen it")
             assert (await east.get_queue(XMIT)).length == 1
         assert await payloads(west) == []
+
+
+@pytest.mark.slow
+async def test_x5_what_is_larger_than_a_call_to_the_target_is_a_dead_letter_here(managers: Managers) -> None:
+    """West takes smaller calls than east; a letter for its dead letters would be as large."""
+    small = msgspec.structs.replace(managers.west, limits=Limits(max_batch_bytes=1 << 20))
+    async with open_manager(small), aio.connect(managers.west.listen_client) as west:
+        await west.create_queue("orders")
+        async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+            for queue, large in (("orders", b"x"), ("absent", b"y")):
+                sent = [b"1", b"2"]
+                await east.transact([], {"//west/orders": sent}, forward=True)
+                await east.transact([], {f"//west/{queue}": [large * (2 << 20)]}, forward=True)
+            await until(lambda: is_empty(east), "nothing stands in its way")
+            dead = [message async for message in east.browse(DEAD)]
+            assert [len(each.payload) for each in dead] == [2 << 20, 2 << 20]
+            assert {each.properties["tq_dead_letter_reason"] for each in dead} == {"TXN_TOO_LARGE"}
+            assert [each.properties["tq_origin_queue"] for each in dead] == ["//west/orders", "//west/absent"]
+            assert all("tq_to" not in each.properties for each in dead)
+        assert await payloads(west) == [b"1", b"2"] * 2

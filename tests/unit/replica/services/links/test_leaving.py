@@ -6,7 +6,14 @@ import pytest
 
 from replica.machine.state.system_names import DEAD
 from replica.services.elsewhere import HOPS_MAX, Onward, stamp
-from replica.services.links.leaving import Bound, by_queue, is_of_one_of_many, leaving_of, without_place
+from replica.services.links.leaving import (
+    Bound,
+    by_queue,
+    has_no_place_there,
+    is_of_one_of_many,
+    leaving_of,
+    without_place,
+)
 from tandemq.errors import error_of
 from tandemq.v1.message_pb2 import DeliveredMessage, Message
 
@@ -99,4 +106,20 @@ def test_a_refusal_that_names_nothing_is_waited_for_unless_there_is_one_queue() 
     ],
 )
 def test_a_refusal_of_nothing_in_particular_is_of_one_of_many(reason: str, facts: dict[str, str], wanted: bool) -> None:
-    assert is_of_one_of_many(error_of(reason, "", facts)) is wanted
+    assert is_of_one_of_many(rows("a", "b"), error_of(reason, "", facts)) is wanted
+
+
+@pytest.mark.parametrize(
+    ("queue", "reason", "facts", "wanted"),
+    [
+        ("a", "TXN_TOO_LARGE", {}, True),  # a letter would be as large
+        ("a", "MESSAGE_TOO_LARGE", {"queue": "a"}, False),
+        (DEAD, "MESSAGE_TOO_LARGE", {"queue": DEAD}, True),
+        (DEAD, "MESSAGE_TOO_LARGE", {}, True),
+        (DEAD, "QUEUE_FULL", {"queue": DEAD}, False),
+    ],
+)
+def test_what_is_refused_as_a_dead_letter_too_has_no_place_there(
+    queue: str, reason: str, facts: dict[str, str], wanted: bool
+) -> None:
+    assert has_no_place_there(rows(queue), error_of(reason, "", facts)) is wanted
