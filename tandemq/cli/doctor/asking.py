@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tandemq.v1 import manager_admin_service_pb2 as manager_pb
+    from tandemq.v1 import queue_admin_service_pb2 as admin_pb
     from tandemq.witness.v1 import witness_service_pb2 as witness_pb
 
 EVENTS_MAX, QUEUES_MAX = 2_000, 1_000
@@ -35,6 +36,7 @@ class Asked(NamedTuple):
     managers: dict[str, manager_pb.GetManagerResponse]  # by member
     witnesses: dict[str, witness_pb.ListRegistersResponse | str]  # by endpoint; a text says why there is no answer
     tcp: dict[str, bool]  # addresses of the peers' own ports and of etcd: somebody takes connections there
+    transmissions: tuple[admin_pb.Transmission, ...] = ()  # as the master of the first domain sees them
 
 
 async def ask(endpoints: Sequence[str], witnesses: Sequence[str], addresses: Sequence[str], timeout_s: float) -> Asked:
@@ -52,6 +54,7 @@ async def ask(endpoints: Sequence[str], witnesses: Sequence[str], addresses: Seq
         managers,
         dict(zip(witnesses, registers, strict=True)),
         dict(zip(addresses, tcp, strict=True)),
+        await _transmissions(here[0].endpoint, timeout_s) if here else (),
     )
 
 
@@ -64,6 +67,19 @@ async def _manager(endpoint: str, timeout_s: float) -> manager_pb.GetManagerResp
             return await ManagerAdminServiceStub(channel).GetManager(pb.GetManagerRequest(), timeout=timeout_s)
         except grpc.aio.AioRpcError:
             return None
+
+
+async def _transmissions(endpoint: str, timeout_s: float) -> tuple[admin_pb.Transmission, ...]:
+    from tandemq.v1 import queue_admin_service_pb2 as pb
+    from tandemq.v1.queue_admin_service_pb2_grpc import QueueAdminServiceStub
+
+    async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+        try:
+            stub = QueueAdminServiceStub(channel)
+            answer = await stub.ListTransmissions(pb.ListTransmissionsRequest(), timeout=timeout_s)
+        except grpc.aio.AioRpcError:
+            return ()  # without a master nobody knows; the check of roles says so
+    return tuple(answer.transmissions)
 
 
 async def _registers(endpoint: str, timeout_s: float) -> witness_pb.ListRegistersResponse | str:

@@ -12,6 +12,7 @@ from tandemq.config import ManagerConfig
 if TYPE_CHECKING:
     from tandemq.cli.doctor.asking import Asked
     from tandemq.v1 import manager_admin_service_pb2 as manager_pb
+    from tandemq.v1 import queue_admin_service_pb2 as admin_pb
 
 PAIR = "the pair"
 MEMBERS = Check("members", "with one member away there is one copy, and nobody to take over")
@@ -29,6 +30,8 @@ VERSIONS = Check("versions", "two versions side by side are meant for the time o
 CLOCKS = Check("clocks", "at a takeover delays and lifetimes go on by the other member's wall clock")
 ROOM = Check("store-room", "above 80 % of limits.map_bytes new messages are refused")
 PEER_PORT = Check("peer-port", "members reach each other there, and nowhere else")
+
+LINKS = Check("links", "what waits for another manager is not there yet, and goes on waiting while it stands still")
 
 OWN_DOMAIN = "local"
 CLOCK_WARN_MS, CLOCK_FAIL_MS = 1_000, 60_000
@@ -54,6 +57,7 @@ def judge(asked: Asked, configs: Sequence[ManagerConfig], problem: str = "") -> 
         for member in here:
             found += _doubts(member)
             found += _member(member)
+        found += [_link(each) for each in asked.transmissions]
         found += versions(asked.managers)
         found += clocks(here)
         found += [each for name, facts in asked.managers.items() if (each := _room(name, facts)) is not None]
@@ -227,6 +231,20 @@ def _room(name: str, facts: manager_pb.GetManagerResponse) -> Finding | None:
     if share >= ROOM_FAIL:
         return ROOM.fail(about, text, step)
     return ROOM.warn(about, text, step) if share >= ROOM_WARN else ROOM.ok(about, text)
+
+
+def _link(link: admin_pb.Transmission) -> Finding:
+    about, text = f"manager {link.target}", f"{link.messages:,} messages wait for it"
+    from tandemq.v1.queue_admin_service_pb2 import TRANSMISSION_STATE_WAITING  # who asks has loaded it
+
+    if link.state == TRANSMISSION_STATE_WAITING:
+        step = f"bring {link.target} back, or make room there; `tandemq xmit ls`, docs/runbooks/LinkStands.md"
+        waits = f"{text}, since {link.waiting.ToTimedelta().total_seconds():.0f} s: {link.why}"
+        return LINKS.warn(about, waits, step, messages=link.messages)
+    if not link.addresses:
+        step = f"enter {link.target} in links.managers of both members, or in a resolver's file"
+        return LINKS.warn(about, f"{text}, and nobody who was asked knows where it is", step, messages=link.messages)
+    return LINKS.ok(about, text, messages=link.messages)
 
 
 # -- ways and registers ------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from tandemq.cli.doctor.judging import judge
 from tandemq.cli.view import DomainView, MemberView, PairView
 from tandemq.config import Etcd, ManagerConfig
 from tandemq.v1 import manager_admin_service_pb2 as manager_pb
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb
 from tandemq.witness.v1 import witness_service_pb2 as witness_pb
 
 MAIN = DomainView(
@@ -74,6 +75,28 @@ def found(
     witnesses = {"127.0.0.1:9": registers() if witness is None else witness}
     addresses = dict.fromkeys((config.peer_address, *config.etcd.endpoints), tcp)
     return judge(Asked(PairView(pair="orders", members=members), managers, witnesses, addresses), [config])
+
+
+def links(*rows: admin_pb.Transmission) -> list[Finding]:
+    asked = Asked(PairView(pair="orders", members=(A, B)), {}, {}, {CONFIG.peer_address: True}, rows)
+    return [each for each in judge(asked, [CONFIG]) if each.check == "links"]
+
+
+def test_a_link_that_stands_still_is_named_with_its_reason() -> None:
+    well = admin_pb.Transmission(
+        target="west", messages=3, addresses=["w:1"], state=admin_pb.TRANSMISSION_STATE_CARRYING
+    )
+    still = admin_pb.Transmission(
+        target="east", messages=5, why="it is full", state=admin_pb.TRANSMISSION_STATE_WAITING
+    )
+    still.waiting.seconds = 40
+    nowhere = admin_pb.Transmission(target="north", state=admin_pb.TRANSMISSION_STATE_IDLE)
+    found = {each.about: each for each in links(well, still, nowhere)}
+    assert found["manager west"].level is Level.OK
+    assert found["manager east"].level is Level.WARN
+    assert found["manager east"].what == "5 messages wait for it, since 40 s: it is full"
+    assert "xmit ls" in found["manager east"].do
+    assert "nobody who was asked knows where it is" in found["manager north"].what
 
 
 def changed(member: MemberView, **domain: Any) -> MemberView:
