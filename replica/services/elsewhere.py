@@ -88,19 +88,9 @@ async def ensure(members: Members, domain: Domain, name: str, target: str = "") 
     machine = domain.shared.machine
     if machine is not None and machine.queue_id(name) is not None:
         return None
-    if target:
-        assert members.directory is not None, "a member that serves clients has one"
-        try:
-            await members.directory.find(target)
-        except TandemqError as error:
-            return Failed(_reason(error), error.message, dict(error.metadata), None)
-    local = domain.shared.name == LOCAL
-    config = admin_pb2.QueueConfig(
-        domain=domain.shared.name,
-        replication=admin_pb2.REPLICATION_NONE if local else admin_pb2.REPLICATION_FULL,
-        persistence=admin_pb2.PERSISTENCE_CONDITIONAL,  # X7: as the message says
-        max_message_bytes=members.node.limits.batch_bytes_max,
-    )
+    if target and (problem := await problem_of_target(members, target)) is not None:
+        return problem
+    local, config = domain.shared.name == LOCAL, config_of(members, domain)
     holders = [members.member] if local else sorted({members.member, members.peer} - {""})
     call = QueueCall(QueueAction.QUEUE_ACTION_CREATE, name, config=config, members=holders, open_members=holders)
     node, waiter = members.node, FutureWaiter()
@@ -111,6 +101,27 @@ async def ensure(members: Members, domain: Domain, name: str, target: str = "") 
         return None  # somebody else's first message
     assert not isinstance(result, QueueDone) or result.queue == name
     return None if isinstance(result, QueueDone) else result  # type: ignore[return-value]  # Failed or Moved
+
+
+def config_of(members: Members, domain: Domain) -> admin_pb2.QueueConfig:
+    """Of a queue that a manager makes for itself."""
+    local = domain.shared.name == LOCAL
+    return admin_pb2.QueueConfig(
+        domain=domain.shared.name,
+        replication=admin_pb2.REPLICATION_NONE if local else admin_pb2.REPLICATION_FULL,
+        persistence=admin_pb2.PERSISTENCE_CONDITIONAL,  # X7: as the message says
+        max_message_bytes=members.node.limits.batch_bytes_max,
+    )
+
+
+async def problem_of_target(members: Members, target: str) -> Failed | None:
+    """Why no message can be kept for that manager: nobody knows it (MANAGER_NOT_FOUND)."""
+    assert members.directory is not None, "a member that serves clients has one"
+    try:
+        await members.directory.find(target)
+    except TandemqError as error:
+        return Failed(_reason(error), error.message, dict(error.metadata), None)
+    return None
 
 
 def _reason(error: TandemqError) -> Reason:

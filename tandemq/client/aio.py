@@ -208,6 +208,7 @@ class Client:
         max_pending_bytes: int = 64 << 20,
         max_pending_messages: int = 1_000_000,
         full_wait: Wait | None = None,
+        forward: bool = False,
     ) -> Producer:
         """A producer for one queue; connects when it is first used.
 
@@ -219,8 +220,10 @@ class Client:
         max_pending_*: bound of what waits here; beyond it `send` waits and `send_nowait` raises.
         full_wait: how long a message may wait for room in a full queue, in the order in which it came to the master;
             seconds, -1 for ever; by default it is refused with QUEUE_FULL at once. `timeout` counts from then on.
+        forward: messages for `//manager/queue` are given to this client's own manager, which sends them on: once, in
+            order, later; without, another manager is connected to.
         """
-        link, queue = self.links.at(queue)
+        link, queue = (self.links.own, queue) if forward else self.links.at(queue)
         producer = Producer(
             link.members,
             self.links.policy,

@@ -154,6 +154,7 @@ class Client:
         max_pending_bytes: int = 64 << 20,
         max_pending_messages: int = 1000000,
         full_wait: Wait | None = None,
+        forward: bool = False,
     ) -> Producer:
         """A producer for one queue; see aio.Client.producer."""
         return Producer(
@@ -169,6 +170,7 @@ class Client:
                 max_pending_bytes=max_pending_bytes,
                 max_pending_messages=max_pending_messages,
                 full_wait=full_wait,
+                forward=forward,
             ),
             max_pending_bytes,
             max_pending_messages,

@@ -23,6 +23,7 @@ from tandemq.client.receipts import Receipts, receipts_of
 from tandemq.client.settling import Act, Range, to_settlement
 from tandemq.client.waits import Wait, to_wait
 from tandemq.errors import TandemqError, UnitAborted, error_of
+from tandemq.finding.names import is_full, parse_queue
 from tandemq.v1 import queue_service_pb2
 from tandemq.v1 import transaction_service_pb2 as pb
 
@@ -125,8 +126,11 @@ class Unit:
         """Adds messages, which nobody sees before the commit; `receipts` has them after it.
 
         What can be refused now is, and the unit stays as it was; whether there is room is seen at the commit.
+        A queue of another manager (`//manager/queue`) than the one that the unit has begun at gets its messages later,
+        through a transmission queue that they enter with the unit; `receipts` has them under that one's name.
         """
-        _, name = await self._at(queue)
+        _, name = await self._at(queue, may_go_on=True)
+        here = self._queue if is_full(name) else name
         rows = [
             to_message(message, Attributes()) if isinstance(message, bytes) else to_message(*message)
             for message in messages
@@ -134,11 +138,11 @@ class Unit:
         if not rows:
             return
         request = queue_service_pb2.EnqueueRequest(
-            queue=name, request_id=new_request_id(), messages=rows, unit_id=self.id, epoch=self._epoch(name)
+            queue=name, request_id=new_request_id(), messages=rows, unit_id=self.id, epoch=self._epoch(here)
         )  # fmt: skip
         self._names.setdefault(name, queue)
         self._used = True
-        await self._add(QUEUE_SERVICE + "Enqueue", request, queue_service_pb2.EnqueueResponse, name)
+        await self._add(QUEUE_SERVICE + "Enqueue", request, queue_service_pb2.EnqueueResponse, here)
 
     async def settle(self, queue: str, settlements: Sequence[tuple[Act, Sequence[Range]]]) -> None:
         """Settles at the commit what a lease holds: one outside of the unit, or one of it, of which the rest is
@@ -223,7 +227,7 @@ class Unit:
         self._ended = True
         return returned
 
-    async def _at(self, queue: str) -> tuple[Link, str]:
+    async def _at(self, queue: str, *, may_go_on: bool = False) -> tuple[Link, str]:
         """The unit's connection, and a queue's name there. Begins it."""
         if self._ended:
             raise error_of("TXN_ABORTED", "the unit of work has ended; begin another one")
@@ -241,6 +245,8 @@ class Unit:
                 reply = await link.caller.call(TRANSACTION_SERVICE + "Begin", request, pb.BeginResponse, queue=name)
             self._link, self._queue, self.id = link, name, reply.unit_id
         if link is not self._link:
+            if may_go_on:
+                return self._link, str(parse_queue(queue))
             raise error_of("CROSS_DOMAIN", f"a unit of work has the queues of one manager; {queue} is of another one")
         return link, name
 

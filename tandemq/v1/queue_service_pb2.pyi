@@ -177,7 +177,7 @@ class EntryError(_message.Message):
     def __init__(self, ordinal: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class EnqueueAck(_message.Message):
-    __slots__ = ("queue", "first_sequence", "count", "first_index", "log_index", "epoch", "copies", "level", "duplicate", "errors", "warning", "handle_prefix", "duplicates")
+    __slots__ = ("queue", "first_sequence", "count", "first_index", "log_index", "epoch", "copies", "level", "duplicate", "errors", "warning", "handle_prefix", "duplicates", "forwarded")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -191,6 +191,7 @@ class EnqueueAck(_message.Message):
     WARNING_FIELD_NUMBER: _ClassVar[int]
     HANDLE_PREFIX_FIELD_NUMBER: _ClassVar[int]
     DUPLICATES_FIELD_NUMBER: _ClassVar[int]
+    FORWARDED_FIELD_NUMBER: _ClassVar[int]
     queue: str
     first_sequence: int
     count: int
@@ -204,7 +205,8 @@ class EnqueueAck(_message.Message):
     warning: _common_pb2.Warning
     handle_prefix: bytes
     duplicates: _containers.RepeatedCompositeFieldContainer[EntryDuplicate]
-    def __init__(self, queue: _Optional[str] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., copies: _Optional[int] = ..., level: _Optional[_Union[_common_pb2.Level, str]] = ..., duplicate: bool = ..., errors: _Optional[_Iterable[_Union[EntryError, _Mapping]]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ..., handle_prefix: _Optional[bytes] = ..., duplicates: _Optional[_Iterable[_Union[EntryDuplicate, _Mapping]]] = ...) -> None: ...
+    forwarded: str
+    def __init__(self, queue: _Optional[str] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., copies: _Optional[int] = ..., level: _Optional[_Union[_common_pb2.Level, str]] = ..., duplicate: bool = ..., errors: _Optional[_Iterable[_Union[EntryError, _Mapping]]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ..., handle_prefix: _Optional[bytes] = ..., duplicates: _Optional[_Iterable[_Union[EntryDuplicate, _Mapping]]] = ..., forwarded: _Optional[str] = ...) -> None: ...
 
 class EntryDuplicate(_message.Message):
     __slots__ = ("ordinal", "index")

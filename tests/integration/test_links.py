@@ -5,89 +5,36 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import grpc
 import pytest
 
 import tandemq
-from chaos.cluster import Cluster
 from tandemq import aio
-from tandemq.config_links import Links
 from tandemq.errors import LeaseLost, NotFound, TandemqError
 from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.batch_service_pb2 import GetBatchesRequest
 from tandemq.v1.batch_service_pb2_grpc import BatchServiceStub
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY, REPLICATION_NONE, QueueConfig
-from tandemq.v1.queue_service_pb2 import OUTCOME_RELEASE, EnqueueRequest, SettleRequest
+from tandemq.v1.queue_service_pb2 import (
+    OUTCOME_RELEASE,
+    EnqueueRequest,
+    SettleRequest,
+)
 from tandemq.v1.queue_service_pb2_grpc import QueueServiceStub
 from tandemq.v1.stage_service_pb2 import GetWriterRequest
 from tandemq.v1.stage_service_pb2_grpc import StageServiceStub
 from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
 from tests.integration.support import gone, http_get, new_id, new_name, raw_to, refused, roles, stopped_at_end
-from tests.support.clusters import patient
+from tests.integration.two_pairs import XMIT, Pairs, client_of, is_empty, made, payloads, there, two_pairs
 from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
-XMIT = "SYSTEM.XMIT/west"
 DEAD = "SYSTEM.DEAD"
 
-
-class Pairs(NamedTuple):
-    """Messages go from one to the other."""
-
-    east: Cluster
-    west: Cluster
-
-
-def made(directory: Path) -> Pairs:
-    """Whose east knows where west is."""
-    west = patient(directory / "west", pair="west")
-    links = Links(managers=tuple(f"west={endpoint}" for endpoint in west.endpoints))
-    east = patient(directory / "east", pair="east", settings={name: {"links": links} for name in ("a", "b")})
-    return Pairs(east, west)
-
-
-@pytest.fixture(scope="module")
-def pairs(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    both = made(tmp_path_factory.mktemp("pairs"))
-    for each in both:
-        asyncio.run(each.start())
-    yield both
-    for each in both:
-        asyncio.run(each.stop())
-
-
-@pytest.fixture
-async def east(pairs: Pairs) -> AsyncIterator[aio.Client]:
-    async with aio.connect(pairs.east.target) as client:
-        yield client
-
-
-@pytest.fixture
-async def west(pairs: Pairs) -> AsyncIterator[aio.Client]:
-    async with aio.connect(pairs.west.target) as client:
-        yield client
-
-
-async def payloads(client: aio.Client, queue: str) -> list[bytes]:
-    return [message.payload async for message in client.browse(queue)]
-
-
-async def there(client: aio.Client, queue: str, count: int) -> list[aio.ReceivedMessage]:
-    """Once so many messages are in the queue."""
-
-    async def whole() -> bool:
-        try:
-            return (await client.get_queue(queue)).length >= count
-        except NotFound:
-            return False
-
-    await until(whole, f"{count} messages in {queue}")
-    return [message async for message in client.browse(queue)]
+pairs, east, west = two_pairs(), client_of("east"), client_of("west")
 
 
 async def test_x2_what_is_put_to_another_manager_goes_through_a_transmission_queue(
@@ -111,15 +58,11 @@ async def test_x2_what_is_put_to_another_manager_goes_through_a_transmission_que
     properties = dict(got[0].properties)
     assert properties == {"k": 1, "tq_hops": 1, "tq_source_id": receipts[0].id}
     assert (await east.get_queue(XMIT)).config.replication
-    await until(lambda: _is_empty(east, XMIT), "everything is acknowledged")
+    await until(lambda: is_empty(east, XMIT), "everything is acknowledged")
     again = await east.transact([], {f"//west/{orders}": [message]}, forward=True)
     assert len(again) == 1
-    await until(lambda: _is_empty(east, XMIT), "everything is acknowledged")
+    await until(lambda: is_empty(east, XMIT), "everything is acknowledged")
     assert len(await payloads(west, orders)) == 2, "its dedup id is remembered where it is for"
-
-
-async def _is_empty(client: aio.Client, queue: str) -> bool:
-    return (await client.get_queue(queue)).length == 0
 
 
 async def test_x2_a_client_without_the_sdk_hears_by_which_queue_it_goes(
@@ -243,7 +186,7 @@ async def test_messages_go_across_once_whatever_dies(tmp_path: Path) -> None:
                     await cluster.restart(master)
                 else:
                     await _one(client)
-            await until(lambda: _is_empty(client, XMIT), "everything is acknowledged")
+            await until(lambda: is_empty(client, XMIT), "everything is acknowledged")
         async with aio.connect(west.target, timeout=OUTER_S) as client:
             assert await payloads(client, "orders") == wanted
 
@@ -262,7 +205,7 @@ async def test_x7_a_volatile_message_dies_with_both_members_alone_and_is_never_d
             east.kill(master)
             await until(lambda: _is_leased(here), "the next master has the batch")
             await there.update_queue("orders", opened, ["enqueue_enabled"])
-            await until(lambda: _is_empty(here, XMIT), "everything is acknowledged")
+            await until(lambda: is_empty(here, XMIT), "everything is acknowledged")
             assert await payloads(there, "orders") == [b"volatile 1", b"persistent 1"], "the other member has it"
             await east.restart(master)
             await east.wait_ready()  # what a member gets from its peer after its next start would be no loss
@@ -273,7 +216,7 @@ async def test_x7_a_volatile_message_dies_with_both_members_alone_and_is_never_d
                 east.spawn(name)
             await east.wait_ready()
             await there.update_queue("orders", opened, ["enqueue_enabled"])
-            await until(lambda: _is_empty(here, XMIT), "everything is acknowledged")
+            await until(lambda: is_empty(here, XMIT), "everything is acknowledged")
             assert await payloads(there, "orders") == [b"volatile 1", b"persistent 1", b"persistent 2"]
 
 
@@ -329,7 +272,7 @@ async def test_what_a_manager_adds_makes_no_message_one_of_too_many_properties(
     await east.transact([], {f"//west/{orders}": [message], f"//west/{absent}": [message]}, forward=True)
     (got,) = await there(west, orders, 1)
     assert {name: value for name, value in got.properties.items() if not name.startswith("tq_")} == most
-    await until(lambda: _is_empty(east, XMIT), "the dead letter has gone, too")
+    await until(lambda: is_empty(east, XMIT), "the dead letter has gone, too")
 
 
 async def test_the_largest_message_that_enters_finds_room_at_its_target(east: aio.Client, west: aio.Client) -> None:
@@ -340,7 +283,7 @@ async def test_the_largest_message_that_enters_finds_room_at_its_target(east: ai
         await east.transact([], {f"//west/{orders}": [b"x" * most]}, forward=True)
     for queue in (orders, absent):
         await east.transact([], {f"//west/{queue}": [b"x" * (most - 8)]}, forward=True)
-    await until(lambda: _is_empty(east, XMIT), "both have gone")
+    await until(lambda: is_empty(east, XMIT), "both have gone")
     assert [len(each.payload) for each in await there(west, orders, 1)] == [most - 8]
 
 
@@ -372,7 +315,7 @@ async def test_x4_what_an_operator_releases_after_it_was_sent_does_not_go_again(
     await west.create_queue(orders)
     await east.transact([], {f"//west/{full}": [b"1"]}, forward=True)
     await there(west, full, 1)
-    await until(lambda: _is_empty(east, XMIT), "everything is acknowledged")
+    await until(lambda: is_empty(east, XMIT), "everything is acknowledged")
     await east.transact([], {f"//west/{full}": [b"2"]}, forward=True)
     async with raw_to(pairs.east.endpoint("a"), pairs.west.endpoint("a")) as (at_east, at_west):
         batches = BatchServiceStub(at_east.channel)

@@ -46,7 +46,7 @@ def entering_of(members: Members, request: TransactRequest) -> list[Entering]:
         for put in request.puts:
             for row in put.messages:
                 check_message(row)  # before it gets names that no client may set
-                _check_size(row, members.node.limits)
+                check_size(row, members.node.limits)
     for place, (where, put) in enumerate(zip(places, request.puts, strict=True)):
         if isinstance(where, str):
             # A transmission queue that is named itself is made for a manager that somebody knows, too.
@@ -63,8 +63,8 @@ def entering_of(members: Members, request: TransactRequest) -> list[Entering]:
     return found
 
 
-def _check_size(row: Message, limits: Limits) -> None:
-    """It goes on alone if need be, and gets longer on its way; one that the target cannot take would stay for ever."""
+def check_size(row: Message, limits: Limits) -> None:
+    """It goes on alone if need be, and gets longer on its way. Raises Refused (MESSAGE_TOO_LARGE)."""
     if (size := row.ByteSize()) > limits.batch_bytes_max - BYTES_ADDED_MAX:
         text = (
             f"a message of {size} bytes for a queue of another manager; it may have "

@@ -15,13 +15,16 @@ from replica.core.ordering.open_units import ID_BYTES, TIMEOUT_MS_MAX, UNITS_MAX
 from replica.core.state.calls import BeginUnit, CommitUnit, PendingCall, PutInUnit, RollbackUnit, SettleInUnit
 from replica.core.state.outcomes import Failed, Moved, UnitBegun, UnitDone, UnitEnded, UnitKept
 from replica.machine import Refused, milliseconds
+from replica.machine.plan.content import check_message
 from replica.rpc.refusals import abort, failure, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
 from replica.services.answers import Answered, FutureWaiter, header_of, level_of, results_of
 from replica.services.checks import stale_epoch
+from replica.services.elsewhere import Onward, ensure, onward_of, stamp
 from replica.services.locality import check_origin, problem_of_origin
 from replica.services.messages.enqueue import columns_and_body
+from replica.services.messages.entering import check_size
 from tandemq.v1 import queue_service_pb2 as queue_pb2
 from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import COMPLETION_ACCEPTED, Level, Reason
@@ -136,7 +139,10 @@ class OpenUnitHandlers:
             only = machine is not None and len(queues) == 1 and machine.has_queue(queues[0])
             name = machine.queue(queues[0]).name if machine is not None and only else ""
             limits = self.members.node.limits
-            columns, body = await columns_and_body(name, rows, limits, too_large=Reason.REASON_TXN_TOO_LARGE)
+            # Each was looked at as it came, before managers added what they alone may set.
+            columns, body = await columns_and_body(
+                name, rows, limits, too_large=Reason.REASON_TXN_TOO_LARGE, managers=True
+            )
         return CommitUnit(request.unit_id, changes, columns, body, request.min_copies, member)
 
     async def rollback(self, request: bytes, context: Context) -> bytes:
@@ -184,19 +190,57 @@ class OpenUnitHandlers:
         self, request: bytes, parsed: queue_pb2.EnqueueRequest, columns: Columns, digest: int, context: Context
     ) -> bytes:
         """See EnqueueRequest.unit_id. `digest`: of what it asks for."""
-        home = await self.domain_of(parsed.unit_id, context)
         member = forward.member_of(self.members, context)
         call = PutInUnit(parsed.unit_id, parsed.queue, parsed.request_id, digest, columns, request, member)
+        return await self._put(request, parsed, call, None, context)
+
+    async def enqueue_by_full_name(self, request: bytes, parsed: queue_pb2.EnqueueRequest, context: Context) -> bytes:
+        """The same, of a queue that may be another manager's: then they enter the transmission queue with the unit."""
+        member, limits = forward.member_of(self.members, context), self.members.node.limits
+        named = queue_pb2.EnqueueRequest()
+        named.CopyFrom(parsed)
+        try:
+            where = onward_of(self.members, parsed.queue)
+            onward = where if isinstance(where, Onward) else None
+            named.queue = where if isinstance(where, str) else where.through
+            if onward is not None:
+                for row in named.messages:
+                    check_message(row)  # before it gets names that no client may set
+                    check_size(row, limits)
+                    stamp(row, onward)
+            managers = onward is not None
+            columns, batch = await columns_and_body(named.queue, named.messages, limits, managers=managers)
+        except Refused as refused:
+            await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
+        await check_origin(self.members, named.queue, context)
+        stored, digest = named.SerializeToString(deterministic=True), fingerprint(batch)
+        call = PutInUnit(parsed.unit_id, named.queue, parsed.request_id, digest, columns, stored, member)
+        return await self._put(request, named, call, onward, context)
+
+    async def _put(
+        self,
+        request: bytes,
+        parsed: queue_pb2.EnqueueRequest,
+        call: PutInUnit,
+        onward: Onward | None,
+        context: Context,
+    ) -> bytes:
+        home = await self.domain_of(parsed.unit_id, context)
 
         async def put(domain: Domain) -> Answered:
+            if onward is not None:
+                lack = await ensure(self.members, domain, parsed.queue, onward.target)
+                if lack is not None:
+                    return lack
             result = await self._ask(domain, call, parsed.epoch, parsed.queue)
             if isinstance(result, (Failed, Moved)):
                 return result
             assert isinstance(result, UnitKept)
             header = header_of(self.members, domain)
             header.copies, header.level = 0, Level.LEVEL_UNSPECIFIED
-            results = [queue_pb2.EnqueueResult(completion=COMPLETION_ACCEPTED)] * columns.count
+            results = [queue_pb2.EnqueueResult(completion=COMPLETION_ACCEPTED)] * call.columns.count
             response = queue_pb2.EnqueueResponse(header=header, results=results, duplicate=result.duplicate)
+            response.forwarded = parsed.queue if onward is not None else ""
             return response.SerializeToString()
 
         return await forward.unary(self.members, "QueueService/Enqueue", request, context, lambda: home, put)

@@ -24,8 +24,10 @@ from replica.services import forward
 from replica.services.answers import ack_of, header_of
 from replica.services.checks import problem_of_wait, stale_epoch, wait_ms
 from replica.services.locality import is_remote, problem_of_origin, problem_of_remote
+from replica.services.messages.onward import Entrance, batch_of, home_of, made, way_of
 from replica.services.peer_clients import client_of
 from replica.services.weighing import problem_of_frame
+from tandemq.finding.names import is_full
 from tandemq.v1.common_pb2 import Error, Reason
 from tandemq.v1.queue_service_pb2 import (
     EnqueueAck,
@@ -39,6 +41,7 @@ from tandemq.v1.queue_service_pb2 import (
 if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.core.state.outcomes import Answer
+    from replica.machine import Columns
     from replica.node.members import Members
     from tandemq.v1.queue_service_pb2 import EnqueueBatch, ProduceOpen
 
@@ -54,11 +57,11 @@ about to take over itself, and needs the time between "connection lost" and "pee
 class BatchWaiter:
     """Waits for the answer to one batch of a stream."""
 
-    __slots__ = ("cancelled", "count", "first_sequence", "pending", "queue", "size", "stream")
+    __slots__ = ("cancelled", "count", "first_sequence", "pending", "queue", "size", "stream", "way")
 
-    def __init__(self, stream: ProduceStream, batch: EnqueueBatch, size: int) -> None:
+    def __init__(self, stream: ProduceStream, batch: EnqueueBatch, size: int, way: Entrance) -> None:
         self.stream = stream
-        self.queue = batch.queue
+        self.queue, self.way = batch.queue, way
         self.first_sequence = batch.first_sequence
         self.count = len(batch.messages.payloads)
         self.size = size
@@ -70,7 +73,10 @@ class BatchWaiter:
         """The answer is here; it frees the batch's place."""
         stream = self.stream
         if isinstance(result, EnqueueDone):
-            stream.out.append(ack_of(self.queue, result))
+            ack = ack_of(self.queue, result)
+            if self.way.onward is not None:
+                ack.forwarded = self.way.queue
+            stream.out.append(ack)
         elif isinstance(result, Failed):
             last = int(result.metadata.get("last_sequence", "0"))
             stream.out.append(
@@ -139,7 +145,7 @@ class ProduceStream:
         touched: dict[int, Domain] = {}
         for waiter in sorted(self.waiters, key=lambda waiter: waiter.first_sequence):
             if waiter.pending is not None:
-                domain = self.members.of_queue(waiter.queue)
+                domain = home_of(self.members, waiter.way)
                 domain.withdraw(waiter.pending, node.clock.now_ms())
                 touched[domain.shared.domain] = domain
         for domain in touched.values():
@@ -152,7 +158,7 @@ class ProduceStream:
             await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "the first frame of Produce must be open"))
         if not 1 <= len(request.open.client_id) <= 64:
             await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "open.client_id must have 1 to 64 bytes"))
-        domain = self.members.of_queue(request.open.queue)
+        domain = self.members.of_queue((await self._way_at_open(request.open)).queue)
         if (stale := stale_epoch(self.members, domain, request.open.epoch)) is not None:
             await abort(self.context, stale)
         if (problem := problem_of_wait("full_wait", request.open.full_wait)) is not None:
@@ -161,6 +167,12 @@ class ProduceStream:
             await abort(self.context, problem)
         self.full_wait_ms = wait_ms(request.open.full_wait)
         return request.open
+
+    async def _way_at_open(self, open_: ProduceOpen) -> Entrance:
+        try:
+            return way_of(self.members, open_.queue, open_.client_id)
+        except Refused as refused:
+            await abort(self.context, Failed(refused.reason, refused.message, refused.metadata, None))
 
     async def _parse(self, frame: bytes) -> ProduceRequest:
         if (problem := problem_of_frame(frame, self.members.node.limits)) is not None:
@@ -175,11 +187,12 @@ class ProduceStream:
         A producer that numbers from such an answer would lose messages, or be refused.
         """
         members = self.members
+        way = await self._way_at_open(open_)
         while True:
-            domain = await forward.wait_for_master(members, lambda: members.of_queue(open_.queue), self.context)
+            domain = await forward.wait_for_master(members, lambda: home_of(members, way), self.context)
             if domain is not None:
                 machine = domain.shared.machine
-                last = machine.last_sequence(open_.queue, open_.client_id) if machine is not None else 0
+                last = machine.last_sequence(way.queue, way.client_id) if machine is not None else 0
                 if not last or await until_committed(domain):
                     return last
                 continue
@@ -217,7 +230,11 @@ class ProduceStream:
             request = await self._parse(frame)
             if request.WhichOneof("frame") != "batch":
                 await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "only batches may follow open"))
-            self._submit(open_, request.batch, _body(frame, request.batch))
+            batch, body = request.batch, _body(frame, request.batch)
+            if is_full(batch.queue):
+                await self._submit_by_full_name(open_, batch, body)
+            else:
+                self._submit(open_, self._waiter(batch, len(body), Entrance(batch.queue, open_.client_id)), batch, body)
             while self._is_full():
                 self.room.clear()
                 await self.room.wait()
@@ -229,17 +246,48 @@ class ProduceStream:
         waiting = self.unanswered + len(self.out) + self.unsent
         return waiting >= UNANSWERED_BATCHES_MAX or self.unanswered_bytes > UNANSWERED_BYTES_MAX
 
-    def _submit(self, open_: ProduceOpen, batch: EnqueueBatch, body: bytes) -> None:
-        waiter = BatchWaiter(self, batch, len(body))
+    def _waiter(self, batch: EnqueueBatch, size: int, way: Entrance) -> BatchWaiter:
+        waiter = BatchWaiter(self, batch, size, way)
         self.unanswered += 1
-        self.unanswered_bytes += len(body)
+        self.unanswered_bytes += size
         self.waiters.add(waiter)
+        return waiter
+
+    async def _submit_by_full_name(self, open_: ProduceOpen, batch: EnqueueBatch, body: bytes) -> None:
+        try:
+            way = way_of(self.members, batch.queue, open_.client_id)
+        except Refused as refused:
+            waiter = self._waiter(batch, len(body), Entrance(batch.queue, open_.client_id))
+            waiter.answer(Failed(refused.reason, refused.message, refused.metadata, None))
+            return
+        waiter = self._waiter(batch, len(body), way)
+        if way.onward is not None:
+            await self._submit_onward(open_, waiter, batch)
+            return
+        batch.queue = way.queue
+        self._submit(open_, waiter, batch, batch.SerializeToString(deterministic=True))
+
+    async def _submit_onward(self, open_: ProduceOpen, waiter: BatchWaiter, batch: EnqueueBatch) -> None:
+        """Its order is kept: the stream is not read on meanwhile."""
+        way = waiter.way
+        try:
+            columns, body = await batch_of(self.members, way, batch.messages)
+        except Refused as refused:
+            waiter.answer(Failed(refused.reason, refused.message, refused.metadata, None))
+            return
+        lack = await made(self.members, home_of(self.members, way), way)
+        if lack is not None:
+            waiter.answer(lack)
+            return
+        self._order(open_, waiter, columns, body)
+
+    def _submit(self, open_: ProduceOpen, waiter: BatchWaiter, batch: EnqueueBatch, body: bytes) -> None:
         node = self.members.node
         if len(body) > node.limits.batch_bytes_max:
             message = f"a batch of {len(body)} bytes; the limit is {node.limits.batch_bytes_max}, see ProduceOpened"
             waiter.answer(refusal(Reason.REASON_MESSAGE_TOO_LARGE, message))
             return
-        if self.is_remote and (problem := problem_of_remote(self.members, batch.queue)) is not None:
+        if self.is_remote and (problem := problem_of_remote(self.members, waiter.way.queue)) is not None:
             waiter.answer(problem)
             return
         try:
@@ -248,11 +296,15 @@ class ProduceStream:
         except Refused as refused:
             waiter.answer(Failed(refused.reason, refused.message, refused.metadata, None))
             return
+        self._order(open_, waiter, columns, body)
+
+    def _order(self, open_: ProduceOpen, waiter: BatchWaiter, columns: Columns, body: bytes) -> None:
+        node, way = self.members.node, waiter.way
         crc = google_crc32c.value(body)
         call = EnqueueCall(
-            batch.queue,
-            open_.client_id,
-            batch.first_sequence,
+            way.queue,
+            way.client_id,
+            waiter.first_sequence,
             columns,
             self.members.member,
             request_hash=crc,
@@ -261,7 +313,7 @@ class ProduceStream:
         if self.full_wait_ms:
             waiter.pending = pending
             pending.full_until_ms = node.clock.now_ms() + self.full_wait_ms
-        domain = self.members.of_queue(batch.queue)
+        domain = home_of(self.members, way)
         domain.submit(pending, node.clock.now_ms())
         node.dispatch(domain)
 

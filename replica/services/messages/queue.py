@@ -115,6 +115,8 @@ class QueueHandlers:
             return await self._elsewhere(parsed, context)
         if (problem := problem_of_ttl(parsed.messages) or problem_of_wait("wait", parsed.wait)) is not None:
             await abort(context, problem)
+        if is_full(parsed.queue):
+            return await self.units.enqueue_by_full_name(request, parsed, context)
         await check_origin(self.members, parsed.queue, context)
         try:
             columns, batch = await columns_and_body(parsed.queue, parsed.messages, node.limits)
