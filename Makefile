@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help audit-check audit-same blocking blocking-check modules venv setup setup-all etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo demo-units test test-all nightly shuffled coverage lint fmt types pytest bench bench-deps bench-failover bench-growth bench-levers bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph one-message names crowd
+.PHONY: help audit-check audit-same blocking blocking-check modules venv setup setup-all etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo demo-units test test-all nightly shuffled coverage lint fmt types pytest bench bench-deps bench-failover bench-growth bench-levers bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark bench-units crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean deploy-check guard guard-baseline bench-budget flamegraph one-message names crowd
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -191,6 +191,10 @@ bench-spark: $(STAMP) ## reading a pair with Spark, whole and as a bounded strea
 NATIVE_ARGS ?=
 bench-native: $(STAMP) ## every peer with its vendor's load tool, ours beside them: build/bench/native.json (NATIVE_ARGS='--peers nats --runs 1': less)
 	PATH="$$PATH:/usr/sbin:/sbin" PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.native.run $(NATIVE_ARGS)
+
+UNITS_ARGS ?=
+bench-units: $(STAMP) ## what units, reactions and links cost beside plain messages and PostgreSQL with a synchronous standby, in turns: build/bench/units.json (10 minutes; UNITS_ARGS='--quick': tiny)
+	PATH="$$PATH:/usr/sbin:/sbin" PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.units.run $(UNITS_ARGS)
 
 LEVERS_ARGS ?=
 bench-levers: $(STAMP) strace ## what small batches, short commits and gRPC's event engine are worth, on and off in turns: build/bench/levers.json (under 5 minutes; LEVERS_ARGS="--runs 1": less)
