@@ -100,6 +100,7 @@ def facts_of(prefix: Prefix, header: record_pb2.RecordHeader) -> list[Fact]:
             return _of_settle(header.settle)
         case "txn":
             settled = [fact for settle in header.txn.settles for fact in _of_settle(settle)]
+            settled += map(_of_reply, header.txn.replies)
             gone = [fact for op in header.txn.removes for fact in _of_remove(op)]
             return settled + gone + [fact for enqueue in header.txn.enqueues for fact in _of_enqueue(enqueue)]
         case "expire":
@@ -109,8 +110,7 @@ def facts_of(prefix: Prefix, header: record_pb2.RecordHeader) -> list[Fact]:
             what = _ACTIONS.get(queue.action, JournalKind.JOURNAL_KIND_CONFIGURED)
             return [Fact(what, queue.queue_id, messages=queue.removed)]
         case "reply":
-            reply = header.reply
-            return [Fact(JournalKind.JOURNAL_KIND_REPLIED, reply.queue_id, reply.index, 1, reply.lease_id)]
+            return [_of_reply(header.reply)]
         case "remove":
             return _of_remove(header.remove)
         case "save":
@@ -142,6 +142,10 @@ def _of_enqueue(op: record_pb2.EnqueueOp) -> list[Fact]:
         *_ranges(left, op.moved_from.queue_id, op.moved_from.ranges),
         *_ranges(JournalKind.JOURNAL_KIND_DROPPED, op.queue_id, op.dropped),
     ]
+
+
+def _of_reply(op: record_pb2.ReplyOp) -> Fact:
+    return Fact(JournalKind.JOURNAL_KIND_REPLIED, op.queue_id, op.index, 1, op.lease_id)
 
 
 def _of_remove(op: record_pb2.RemoveOp) -> list[Fact]:

@@ -246,7 +246,8 @@ class Receiver:
 
     def _check_queue(self, log_index: int, header: memoryview) -> None:
         parsed = RecordHeader.FromString(bytes(header))
-        owners = [op.queue_id for op in parsed.txn.enqueues]  # it comes once, in the first one that needs it still
+        # It comes once, in the first one that needs it still.
+        owners = [op.queue_id for op in parsed.txn.enqueues] + [op.queue_id for op in parsed.txn.replies]
         owners = owners or [parsed.enqueue.queue_id or parsed.reply.queue_id or parsed.stage.queue_id]
         if not self.queue_id or self.queue_id not in owners:
             raise CorruptRecord(f"record {log_index} of queue {owners} came in queue {self.queue_id}")

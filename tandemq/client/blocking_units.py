@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import Self
+from typing import Self, Unpack
 
 from tandemq.client import open_units
 from tandemq.client.delivery import MessageBatch
 from tandemq.client.filtering import Where
 from tandemq.client.loop_thread import LoopThread
-from tandemq.client.outgoing import Outgoing
+from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.receipts import Receipts
 from tandemq.client.settling import Act, Range
 from tandemq.client.waits import Wait
@@ -67,6 +67,10 @@ class Unit:
     def settle(self, queue: str, settlements: Sequence[tuple[Act, Sequence[Range]]]) -> None:
         """Settles at the commit what a lease holds, outside of the unit or in it."""
         self._thread.run(self._inner.settle(queue, settlements))
+
+    def reply(self, queue: str, lease_id: int, index: int, payload: bytes, **attributes: Unpack[Attributes]) -> None:
+        """TWO_WAY: answers at the commit a request that a lease holds; nobody sees the answer before."""
+        self._thread.run(self._inner.reply(queue, lease_id, index, payload, **attributes))
 
     def ack(self, batch: MessageBatch) -> None:
         """Acknowledges at the commit what was taken outside of the unit."""

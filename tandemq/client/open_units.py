@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
 from types import TracebackType
-from typing import NamedTuple, Self, TypeVar
+from typing import NamedTuple, Self, TypeVar, Unpack
 
 from google.protobuf.message import Message
 
@@ -101,8 +101,8 @@ class Unit:
     ) -> MessageBatch:
         """Receives up to `max_messages`, and locks them until the unit ends: its commit acknowledges them.
 
-        wait: for the first one, seconds; by default not at all. May be empty. TWO_WAY queues are refused
-        (REPLY_REQUIRED).
+        wait: for the first one, seconds; by default not at all. May be empty. A request of a TWO_WAY queue is not
+        acknowledged: it is answered by `reply`, released or rejected, else the commit is refused (REPLY_REQUIRED).
         """
         _, name = await self._at(queue)
         request = queue_service_pb2.DequeueRequest(
@@ -158,6 +158,26 @@ class Unit:
         )
         self._used = True
         await self._add(QUEUE_SERVICE + "Settle", request, queue_service_pb2.SettleResponse, name)
+
+    async def reply(
+        self, queue: str, lease_id: int, index: int, payload: bytes, **attributes: Unpack[Attributes]
+    ) -> None:
+        """TWO_WAY: answers at the commit a request that a lease holds, one of the unit or outside of it. Nobody sees
+        the answer before. Raises LeaseLost, AlreadyExists (ALREADY_REPLIED) and Refused (NOT_TWO_WAY) as outside, and
+        the unit stays as it was.
+        """
+        _, name = await self._at(queue)
+        request = queue_service_pb2.ReplyRequest(
+            queue=name,
+            request_id=new_request_id(),
+            lease_id=lease_id,
+            index=index,
+            message=to_message(payload, attributes),
+            unit_id=self.id,
+            epoch=self._epoch(name),
+        )
+        self._used = True
+        await self._add(QUEUE_SERVICE + "Reply", request, queue_service_pb2.ReplyResponse, name)
 
     async def ack(self, batch: MessageBatch) -> None:
         """Acknowledges at the commit what was taken outside of the unit. What it took itself needs no word."""

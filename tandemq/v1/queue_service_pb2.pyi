@@ -507,20 +507,22 @@ class BrowsePageResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.DeliveredMessage, _Mapping]]] = ..., next_index: _Optional[int] = ...) -> None: ...
 
 class ReplyRequest(_message.Message):
-    __slots__ = ("queue", "request_id", "lease_id", "index", "message", "epoch")
+    __slots__ = ("queue", "request_id", "lease_id", "index", "message", "epoch", "unit_id")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    UNIT_ID_FIELD_NUMBER: _ClassVar[int]
     queue: str
     request_id: bytes
     lease_id: int
     index: int
     message: _message_pb2.Message
     epoch: int
-    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., lease_id: _Optional[int] = ..., index: _Optional[int] = ..., message: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
+    unit_id: bytes
+    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., lease_id: _Optional[int] = ..., index: _Optional[int] = ..., message: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., epoch: _Optional[int] = ..., unit_id: _Optional[bytes] = ...) -> None: ...
 
 class ReplyResponse(_message.Message):
     __slots__ = ("header", "duplicate")

@@ -87,15 +87,7 @@ class Fates:
             case "enqueue":
                 self._enqueue(header, header.enqueue, service.EnqueueBatch.FromString(body).messages)
             case "txn":
-                for settle in header.txn.settles:
-                    for effect in settle.effects:
-                        self._settle(settle.queue_id, effect)
-                self._note_reaction(header)
-                for remove in header.txn.removes:
-                    self._remove(remove)
-                batch = service.EnqueueBatch.FromString(body).messages
-                for op in header.txn.enqueues:
-                    self._enqueue(header, op, batch)
+                self._unit(header, service.EnqueueBatch.FromString(body).messages)
             case "lease":
                 self._lease(header.lease)
             case "settle":
@@ -105,11 +97,24 @@ class Fates:
                 self._end_units(header.role)
                 self._expire(header.expire)
             case "reply":
-                self._reply(header.reply, Message.FromString(body))
+                self._reply(header.reply, Message.FromString(body).payload)
             case "queue":
                 self._queue(header.queue)
             case "remove":
                 self._remove(header.remove)
+
+    def _unit(self, header: pb.RecordHeader, batch: MessageBatch) -> None:
+        """What leaves, then what enters."""
+        for settle in header.txn.settles:
+            for effect in settle.effects:
+                self._settle(settle.queue_id, effect)
+        for reply in header.txn.replies:
+            self._reply(reply, batch.payloads[reply.ordinal])
+        self._note_reaction(header)
+        for remove in header.txn.removes:
+            self._remove(remove)
+        for op in header.txn.enqueues:
+            self._enqueue(header, op, batch)
 
     def _note_reaction(self, header: pb.RecordHeader) -> None:
         """Before anything of it has happened."""
@@ -417,14 +422,14 @@ class Fates:
         most_ms = max(least_ms, _ms(config.retry_delay_max))
         self._return(copy, self._time_ms + min(least_ms * copy.failures, most_ms) if least_ms else 0)
 
-    def _reply(self, op: pb.ReplyOp, answer: Message) -> None:
+    def _reply(self, op: pb.ReplyOp, answer: bytes) -> None:
         copy = self.shelves[op.queue_id].copies[op.index]
         self._require(not copy.final, ANSWER, copy, f"is answered, and left by {copy.left}")
         self._require(copy.lease_id in (0, op.lease_id), ANSWER, copy, f"is answered, and held under {copy.lease_id}")
         wanted = op.reply_to == copy.reply_to
         self._require(wanted, ANSWER, copy, f"is answered to {op.reply_to!r}, not to {copy.reply_to!r}")
         self._leave(copy, service.FINAL_STATE_REPLIED)
-        copy.answer, copy.owes = answer.payload, copy.reply_to
+        copy.answer, copy.owes = answer, copy.reply_to
         self.counts["requests answered"] += 1
 
     def _queue(self, op: pb.QueueOp) -> None:
@@ -466,7 +471,7 @@ def read(disk: Disk, spare: Disk | None = None) -> Fates | None:
 
 
 def _has_body(header: pb.RecordHeader) -> bool:
-    return header.WhichOneof("op") in ("enqueue", "reply") or bool(header.txn.enqueues)
+    return header.WhichOneof("op") in ("enqueue", "reply") or bool(header.txn.enqueues or header.txn.replies)
 
 
 def _each(shelf: Shelf, ranges: Iterable[IndexRange]) -> Iterator[Copy]:

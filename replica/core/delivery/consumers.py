@@ -170,9 +170,6 @@ class Consumers:
 
     def _check_unit(self, consumer: Consumer) -> int:
         """Messages that it may get; Refused where its unit is not open, or may have no more."""
-        if self.orders.machine.queue(consumer.queue_id).config.queue_type == QUEUE_TYPE_TWO_WAY:
-            text = f"queue {consumer.queue} is TWO_WAY: a request is answered by a reply, and no unit of work has one"
-            raise Refused(Reason.REASON_REPLY_REQUIRED, text)
         return self.orders.units.room_for_gets(consumer.unit, consumer.queue_id)
 
     def _given(self, consumer: Consumer) -> RequestAnswer | None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from replica.core.state.shared import Shared
     from replica.machine import SegmentSlice
     from storage.store import Store
+    from tandemq.peer.v1.record_pb2 import ReplyOp
     from tandemq.v1.queue_service_pb2 import Deliveries
 
 PERSISTENT = 2
@@ -43,6 +44,8 @@ class Stored(NamedTuple):
     count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
     accepted: int
     body: bytes
+    replies: Sequence[ReplyOp] = ()
+    """Of a unit of work: requests that it answers. The answers are in the body, behind what enters queues."""
 
 
 def _parts(store: Store, shared: Shared, log_index: int) -> tuple[Prefix, memoryview, memoryview] | None:
@@ -76,7 +79,10 @@ def is_whole(store: Store, shared: Shared, log_index: int) -> bool:
 
 
 def read_stored(store: Store, shared: Shared, log_index: int) -> Stored | None:
-    """A record from memory, else from the store. None: it is gone, or its volatile body is. Raises CorruptRecord."""
+    """A record from memory, else from the store. None: it is gone, or its volatile body is. Raises CorruptRecord.
+
+    `count` is of all messages in its body, but for the answer of a REPLY.
+    """
     parts = _parts(store, shared, log_index)
     if parts is None:
         return None
@@ -90,16 +96,26 @@ def read_stored(store: Store, shared: Shared, log_index: int) -> Stored | None:
         body = found
     if header.HasField("stage"):
         return Stored(prefix.epoch, header.time_ms, header.stage.count, header.stage.count, body)
-    ops = (header.enqueue,) if header.HasField("enqueue") else header.txn.enqueues
+    whole = header.HasField("enqueue")
+    ops = (header.enqueue,) if whole else header.txn.enqueues
     count = sum(op.count for op in ops)
     left_out = sum(len(op.refusals) + len(op.duplicates) for op in ops)
-    return Stored(prefix.epoch, header.time_ms, count, count - left_out, body)
+    replies = () if whole else header.txn.replies
+    return Stored(prefix.epoch, header.time_ms, count + len(replies), count - left_out, body, replies)
 
 
-def read_answer(store: Store, shared: Shared, log_index: int) -> Message | None:
-    """The answer that a record holds; None: it is gone. Raises CorruptRecord."""
-    parts = _parts(store, shared, log_index)
-    return Message.FromString(bytes(parts[2])) if parts is not None else None
+def read_answer(store: Store, shared: Shared, log_index: int, request: tuple[int, int] = (0, 0)) -> Message | None:
+    """The answer that a record holds; None: it is gone. Raises CorruptRecord. `request`: see `answer_in`."""
+    stored = read_stored(store, shared, log_index)
+    return answer_in(stored, request) if stored is not None else None
+
+
+def answer_in(stored: Stored, request: tuple[int, int]) -> Message:
+    """The answer to a request, by queue and index, that this record has answered. A REPLY has answered one alone."""
+    if not stored.replies:
+        return Message.FromString(stored.body)
+    (ordinal,) = (each.ordinal for each in stored.replies if (each.queue_id, each.index) == request)
+    return row_of(EnqueueBatch.FromString(stored.body).messages, ordinal)
 
 
 def message_id(domain: int, epoch: int, log_index: int, ordinal: int) -> bytes:

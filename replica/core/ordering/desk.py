@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from replica.core.state.outcomes import Answer
     from replica.core.state.shared import Shared
     from replica.machine import Machine
-    from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
+    from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader, ReplyOp
 
 
 class Deliveries(Protocol):
@@ -59,6 +59,16 @@ class Parking(Protocol):
         """One that was ordered here and not committed."""
 
 
+class Answering(Protocol):
+    """Who orders answers to requests."""
+
+    def address(self, op: ReplyOp, /) -> None:
+        """Before it is ordered: where a copy of the answer is to go."""
+
+    def on_ordered(self, op: ReplyOp, /) -> None:
+        """It is in the log: a copy may be owed."""
+
+
 class OrderParts(Protocol):
     """The domain, as far as the ordering reports to the other parts of it; they are built after it, as they need it."""
 
@@ -87,6 +97,9 @@ class Desk(Protocol):
     touched: Sequence[int]
     """Queues that the last record was about."""
     parts: OrderParts
+
+    @property
+    def replying(self) -> Answering: ...
 
     @property
     def machine(self) -> Machine:

@@ -1,15 +1,16 @@
-"""The units of work that are open at the serving master: what they got, and what they are to settle and put. Server
-state, never replicated; the machine decides what a unit may do.
+"""The units of work that are open at the serving master: what they got, and what they are to settle, answer and put.
+Server state, never replicated; the machine decides what a unit may do.
 
-What a unit got is under leases that are records. Its puts and settlements are here alone: nobody sees them, and they
-are gone with the mastership, as every ROLE record ends those leases (U10). So whoever does not know a unit, and has no
-record of its commit, says that nothing of it happened, and it never will: its id is given once (U11).
+What a unit got is under leases that are records. Its puts, answers and settlements are here alone: nobody sees them,
+and they are gone with the mastership, as every ROLE record ends those leases (U10). So whoever does not know a unit,
+and has no record of its commit, says that nothing of it happened, and it never will: its id is given once (U11).
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -17,26 +18,29 @@ from replica.core.ordering.units import order_unit
 from replica.core.state.calls import (
     BeginUnit,
     CommitUnit,
+    PendingCall,
     PutInUnit,
+    ReplyInUnit,
     RollbackUnit,
     SettleInUnit,
     Transact,
 )
 from replica.core.state.outcomes import Moved, UnitBegun, UnitEnded, UnitKept
 from replica.machine import QueuePut, QueueSettling, Refused, UnitCall
-from replica.machine.plan.open_unit import check_put, check_settles, plan_end
+from replica.machine.plan.open_unit import check_put, check_reply, check_settles, plan_end
 from replica.machine.plan.time import GRACE_MS
 from replica.machine.plan.unit import QUEUES_MAX
 from replica.machine.sets.ranges import RangeSet
 from replica.machine.sets.schedule import Due, Schedule
 from tandemq.v1.common_pb2 import IndexRange, Reason
+from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
 from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, Settlement
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from replica.core.ordering.desk import Desk
-    from replica.core.state.calls import OpenUnitCall, Waiter
+    from replica.core.state.calls import Call, OpenUnitCall, Waiter
     from replica.core.state.shared import Shared
     from tandemq.peer.v1.record_pb2 import LeaseOp
 
@@ -54,6 +58,17 @@ MESSAGE_BYTES = 32
 """What a message may need more in the body of the record than in its request."""
 ID_BYTES = 16
 _EPOCHS = 0xFFFFFFFF
+
+
+class Ending(Enum):
+    """How a unit has ended, for whoever counts them."""
+
+    COMMITTED = "committed"
+    ROLLED_BACK = "rolled_back"
+    """By its client, by the end of its stream, or because a lease of it was lost."""
+    EXPIRED = "expired"
+    ABORTED = "aborted"
+    """With the mastership."""
 
 
 @dataclass(slots=True, eq=False)
@@ -89,8 +104,10 @@ class OpenUnit:
     """By queue id: of what it got, and of what leases outside of it hold."""
     puts: dict[int, list[Put]] = field(default_factory=dict)
     """By queue id, in the order of the first put into each."""
+    replies: dict[int, list[ReplyInUnit]] = field(default_factory=dict)
+    """By queue id: to requests that it got, or that leases outside of it hold."""
     asked: dict[bytes, int] = field(default_factory=dict)
-    """Request ids of its puts and settlements, and what each asked for: a repetition does nothing."""
+    """Request ids of its puts, answers and settlements, and what each asked for: a repetition does nothing."""
     changes: int = 0
     messages: int = 0
     bytes: int = 0
@@ -100,7 +117,8 @@ class OpenUnit:
     @property
     def queue_ids(self) -> set[int]:
         """Of all that it has."""
-        return {got.queue_id for got in self.got.values()} | self.settles.keys() | self.puts.keys()
+        asked = self.settles.keys() | self.replies.keys() | self.puts.keys()
+        return {got.queue_id for got in self.got.values()} | asked
 
 
 class OpenUnits:
@@ -116,6 +134,8 @@ class OpenUnits:
         """Ever, by this process: with the epoch it makes an id that no other unit has."""
         self.bytes = 0
         self.gets = 0
+        self.ended: dict[Ending, int] = dict.fromkeys(Ending, 0)
+        """Since this process began, of those that had something in them."""
 
     def __len__(self) -> int:
         return len(self._units)
@@ -138,6 +158,8 @@ class OpenUnits:
                 self.orders.reply(waiter, UnitKept(duplicate=not self._put(call)))
             case SettleInUnit():
                 self.orders.reply(waiter, UnitKept(duplicate=not self._settle(call)))
+            case ReplyInUnit():
+                self.orders.reply(waiter, UnitKept(duplicate=not self._reply(call)))
             case CommitUnit():
                 self._commit(waiter, call, lines)
             case RollbackUnit():
@@ -187,9 +209,28 @@ class OpenUnits:
         size = sum(each.ByteSize() for each in call.settlements)
         self._check_bytes(size)
         settlements = [*unit.settles.get(queue.queue_id, ()), *call.settlements]
-        check_settles(machine.state, self.orders.time_ms, queue, settlements, unit.unit_id)
+        replies = [each.call for each in unit.replies.get(queue.queue_id, ())]
+        check_settles(machine.state, self.orders.time_ms, queue, settlements, replies, unit.unit_id)
         unit.settles[queue.queue_id] = settlements
         unit.ranges += ranges
+        self._keep(unit, call.request_id, call.request_hash, size)
+        return True
+
+    def _reply(self, asked: ReplyInUnit) -> bool:
+        """False: it is there already."""
+        call = asked.call
+        unit = self._open(call.unit)
+        if _is_repeated(unit, call.request_id, call.request_hash):
+            return False
+        queue = self.orders.machine.state.named(call.queue)
+        before = unit.replies.get(queue.queue_id, [])
+        check_reply(queue, unit.settles.get(queue.queue_id, ()), [each.call for each in before], call)
+        size = len(asked.answer)
+        self._check_room(unit, queue.queue_id, messages=1, size=size + MESSAGE_BYTES)
+        self._check_bytes(size)
+        unit.replies[queue.queue_id] = [*before, asked]
+        unit.messages += 1
+        unit.bytes += size + MESSAGE_BYTES
         self._keep(unit, call.request_id, call.request_hash, size)
         return True
 
@@ -267,6 +308,20 @@ class OpenUnits:
         unit.changes += 1
         self.gets += 1
 
+    # -- drains ----------------------------------------------------------------------------------------------------
+
+    def ends_one(self, call: Call) -> bool:
+        """It is a part of a unit that is open: served while a handoff drains, whose end is the unit's end (U10). No
+        drain is held up for long: none begins then, and each is committed once.
+        """
+        match call:
+            case PendingCall(
+                call=PutInUnit() | SettleInUnit() | ReplyInUnit() | CommitUnit() | RollbackUnit() as asked
+            ):
+                return self.find(asked.unit_id) is not None
+            case _:
+                return False
+
     # -- ends ------------------------------------------------------------------------------------------------------
 
     def find(self, unit_id: bytes) -> OpenUnit | None:
@@ -282,7 +337,7 @@ class OpenUnits:
         if unit is not None:
             return unit
         if unit_id in self._units:
-            self._end(self._units[unit_id])
+            self._end(self._units[unit_id], Ending.EXPIRED)
         raise self.aborted(unit_id)
 
     def _commit(self, waiter: Waiter, call: CommitUnit, lines: Collection[int]) -> None:
@@ -299,10 +354,10 @@ class OpenUnits:
             transact = Transact(asked, call.body, call.min_copies)
             # Ended before anything is handed out for it: a get of its own that waits would be given a message that
             # nothing of the unit ends any more.
-            order_unit(self.orders, waiter, transact, lines, lambda: self._forget(unit))
+            order_unit(self.orders, waiter, transact, lines, lambda: self._forget(unit, Ending.COMMITTED))
         except Refused as refused:
             if refused.reason == Reason.REASON_LEASE_LOST:
-                self._end(unit)
+                self._end(unit, Ending.ROLLED_BACK)
             raise
 
     def _call_of(self, unit: OpenUnit, call: CommitUnit) -> UnitCall:
@@ -313,7 +368,11 @@ class OpenUnits:
             for settlement in unit.settles.get(got.queue_id, ()):
                 for part in settlement.ranges if settlement.lease_id == lease_id else ():
                     left.discard(part.first, part.first + part.count)
+            for reply in unit.replies.get(got.queue_id, ()):
+                if reply.call.lease_id == lease_id:
+                    left.discard(reply.call.index, reply.call.index + 1)
             if left:
+                self._check_answered(got.queue_id, left)
                 ranges = [IndexRange(first=start, count=end - start) for start, end in left]
                 ack = Settlement(lease_id=lease_id, ranges=ranges, outcome=OUTCOME_ACK)
                 settles.setdefault(got.queue_id, []).append(ack)
@@ -324,7 +383,22 @@ class OpenUnits:
             puts.append(QueuePut(self._name(queue_id), call.columns.part(start, count)))
             start += count
         settling = [QueueSettling(self._name(queue_id, held=True), each) for queue_id, each in settles.items()]
-        return UnitCall(settling, puts, call.member, unit.unit_id, hash_of(unit.unit_id), unit_id=unit.unit_id)
+        replies = [
+            replace(each.call, queue=self._name(queue_id, held=True))
+            for queue_id, answers in unit.replies.items()
+            for each in answers
+        ]
+        return UnitCall(
+            settling, puts, call.member, unit.unit_id, hash_of(unit.unit_id), unit_id=unit.unit_id, replies=replies
+        )
+
+    def _check_answered(self, queue_id: int, left: RangeSet) -> None:
+        """A request that the unit got is not acknowledged by its commit."""
+        machine = self.orders.machine
+        if machine.has_queue(queue_id) and machine.queue(queue_id).config.queue_type == QUEUE_TYPE_TWO_WAY:
+            name, index = machine.queue(queue_id).name, next(iter(left))[0]
+            text = f"request {index} of queue {name} has no answer in the unit of work: answer, release or reject it"
+            raise Refused(Reason.REASON_REPLY_REQUIRED, text, {"queue": name, "index": str(index)})
 
     def _check_held(self, lease_id: int, got: Got) -> None:
         """Time, an administrator, or the deletion of the queue may have taken some."""
@@ -345,13 +419,13 @@ class OpenUnits:
         orders, unit = self.orders, self._units.get(unit_id)
         if unit is None and (why := self.aborted(unit_id)).reason != Reason.REASON_TXN_ABORTED:
             raise why
-        returned = self._end(unit) if unit is not None else 0
+        returned = self._end(unit, Ending.ROLLED_BACK) if unit is not None else 0
         last = self.shared.log.last_index
         orders.when_committed(last, lambda: orders.reply(waiter, UnitEnded(returned)), orders.moved(waiter))
 
-    def _end(self, unit: OpenUnit) -> int:
+    def _end(self, unit: OpenUnit, how: Ending) -> int:
         """Give back what it got; says how many messages that are."""
-        self._forget(unit)
+        self._forget(unit, how)
         header = plan_end(self.orders.machine.state, self.orders.time_ms, unit.unit_id, unit.got)
         if header is None:
             return 0
@@ -360,10 +434,12 @@ class OpenUnits:
         effects = [effect for settle in header.txn.settles for effect in settle.effects]
         return sum(part.count for effect in effects for part in effect.ranges)
 
-    def _forget(self, unit: OpenUnit) -> None:
+    def _forget(self, unit: OpenUnit, how: Ending) -> None:
+        self.ended[how] += unit.changes > 0
         del self._units[unit.unit_id], self._by_number[unit.number]
         kept = sum(len(put.request) for each in unit.puts.values() for put in each)
         kept += sum(each.ByteSize() for settlements in unit.settles.values() for each in settlements)
+        kept += sum(len(each.answer) for answers in unit.replies.values() for each in answers)
         self.bytes -= kept + CALL_BYTES * len(unit.asked)
         self.gets -= len(unit.got)
 
@@ -372,10 +448,11 @@ class OpenUnits:
         due_ms = self.orders.time_ms - GRACE_MS
         if self._ends.may_be_due(due_ms) and self._ends.next_ms() is not None:
             for due in list(self._ends.due(due_ms)):
-                self._end(self._by_number[due.ident])
+                self._end(self._by_number[due.ident], Ending.EXPIRED)
 
     def forget_all(self) -> None:
         """The mastership ends, or its next epoch begins: the ROLE record gives back what they got."""
+        self.ended[Ending.ABORTED] += sum(unit.changes > 0 for unit in self._units.values())
         self._units.clear()
         self._by_number.clear()
         self.bytes = self.gets = 0

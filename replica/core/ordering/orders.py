@@ -24,6 +24,7 @@ from replica.core.state.calls import (
     Publish,
     PutInUnit,
     ReleaseWriter,
+    ReplyInUnit,
     RollbackUnit,
     SendReply,
     SettleInUnit,
@@ -213,7 +214,7 @@ class Orders:
                 self.replying.order(waiter, call)
             case Transact():
                 order_unit(self, waiter, call, self.room.lines)
-            case BeginUnit() | PutInUnit() | SettleInUnit() | CommitUnit() | RollbackUnit():
+            case BeginUnit() | PutInUnit() | SettleInUnit() | ReplyInUnit() | CommitUnit() | RollbackUnit():
                 self.units.execute(waiter, call, self.room.lines)
             case QueueCall():
                 order_queue(self, self.saving, waiter, call)

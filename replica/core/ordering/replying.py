@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replica.core.messages import copies
+from replica.core.messages.bodies import answer_in
 from replica.core.ordering.dying import AGAIN_MS, MOVE_BYTES_MAX, MOVE_MESSAGES_MAX, move
 from replica.core.state.effects import Note
 from replica.core.state.outcomes import Moved, ReplyDone
@@ -20,7 +21,6 @@ from replica.machine.plan.move import check_copy, fits_in, room_in
 from replica.machine.plan.reply import plan_reply
 from replica.machine.plan.reply_copies import answer_log_index, is_addressed, owed_of
 from tandemq.v1.common_pb2 import Reason
-from tandemq.v1.message_pb2 import Message
 from tandemq.v1.pair_service_pb2 import PairEventKind
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from replica.core.ordering.desk import Desk
     from replica.core.state.calls import SendReply, Waiter
     from replica.machine.plan.move import QueueRoom
-    from tandemq.peer.v1.record_pb2 import RecordHeader
+    from tandemq.peer.v1.record_pb2 import ReplyOp
+    from tandemq.v1.message_pb2 import Message
 
 REPLY_OF = "tq_reply_of"
 """Property of a copy: the handle of the request."""
@@ -99,13 +100,11 @@ class Replying:
                 message = "the store has reached its enqueue limit, and an answer takes room; consume, or reject it"
                 raise Refused(Reason.REASON_STORAGE_FULL, message, {}, 1000)
             queue_id = header.reply.queue_id
-            if is_addressed(machine.queue(queue_id), header.reply.index):
-                self._address(header)
+            self.address(header.reply)
             orders.room_bytes -= len(body)
             orders.order(header, body)
             orders.parts.consumers.pump([queue_id])
-            if header.reply.reply_to:
-                self._one_more(queue_id, header.reply.reply_to, header.reply.index)
+            self.on_ordered(header.reply)
         done = ReplyDone(duplicate=header is None)
         # Waited for by a repetition too: what it repeats may be ordered and not committed yet.
         orders.when_committed(
@@ -114,9 +113,11 @@ class Replying:
             lambda: orders.reply(waiter, Moved("the mastership moved while the call was under way; repeat it")),
         )
 
-    def _address(self, header: RecordHeader) -> None:
+    def address(self, op: ReplyOp) -> None:
         """What the request says of the copy goes into the record: its body is not kept."""
-        op, machine = header.reply, self.orders.machine
+        machine = self.orders.machine
+        if not is_addressed(machine.queue(op.queue_id), op.index):
+            return
         log_index, ordinal = machine.locate(op.queue_id, op.index)
         asked = self._asked
         if asked is None or asked.log_index != log_index:
@@ -130,6 +131,11 @@ class Replying:
         op.reply_to = asked.reply_to(ordinal)
         handle = handle_of(machine.handle_prefix(op.queue_id), op.index)
         op.correlation_id = asked.correlation_id(ordinal) or handle.hex()
+
+    def on_ordered(self, op: ReplyOp) -> None:
+        """The record is in the log: a copy may be owed."""
+        if op.reply_to:
+            self._one_more(op.queue_id, op.reply_to, op.index)
 
     def _note(self, text: str, **facts: str) -> None:
         self.orders.shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
@@ -264,7 +270,7 @@ class Replying:
         stored = copies.careful(self.read)(answer_log_index(machine.queue(queue_id), index))
         if stored is None:
             raise Refused(Reason.REASON_MESSAGE_NOT_FOUND, "the answer cannot be read")
-        letter = copies.copy_of(Message.FromString(stored.body), volatile=False)
+        letter = copies.copy_of(answer_in(stored, (queue_id, index)), volatile=False)
         try:
             copies.check(letter)
         except Refused as refused:

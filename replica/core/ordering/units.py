@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from replica.core.ordering.desk import Desk
     from replica.core.state.calls import Transact, Waiter
     from replica.machine import UnitCall
-    from tandemq.peer.v1.record_pb2 import EnqueueOp
+    from tandemq.peer.v1.record_pb2 import EnqueueOp, ReplyOp
 
 
 def order_unit(
@@ -33,6 +33,7 @@ def order_unit(
     found = machine.find_request(call.request_id, call.request_hash)
     repeated = find_number(machine.state, call.identity) if found is None else None
     settled: Sequence[int] = ()
+    replies: Sequence[ReplyOp] = ()
     if found is not None:
         # Everything ordered so far is waited for: the unit may be ordered and not committed yet.
         entered, last, epoch = found.entered, orders.shared.log.last_index, found.epoch
@@ -44,19 +45,22 @@ def order_unit(
         wanted = _wanted(orders, call, (), asked.min_copies)
     else:
         header = plan_unit(machine.state, orders.time_ms, call, lines)
-        entered = header.txn.enqueues
+        entered, replies = header.txn.enqueues, header.txn.replies
         wanted = _wanted(orders, call, entered, asked.min_copies)
         if orders.copies < wanted:
             raise Refused(*not_enough(orders.copies, wanted))
-        all_volatile = _is_volatile(entered)
-        if entered:
+        all_volatile = _is_volatile(entered) and not replies
+        if entered or replies:
             orders.check_space(len(asked.body), all_volatile=all_volatile)
             orders.room_bytes -= len(asked.body)
         epoch = orders.shared.state.epoch  # of the record; the next epoch may be the one that commits it
-        last = log_index = orders.order(header, asked.body if entered else b"", volatile_body=all_volatile)
+        for reply in replies:
+            orders.replying.address(reply)
+        body = asked.body if entered or replies else b""
+        last = log_index = orders.order(header, body, volatile_body=all_volatile)
         if on_ordered is not None:
             on_ordered()
-        settled = [settle.queue_id for settle in header.txn.settles]
+        settled = [each.queue_id for each in header.txn.settles] + [each.queue_id for each in replies]
     handles = [machine.handle_prefix(op.queue_id) for op in entered]
 
     def answer() -> None:
@@ -77,6 +81,8 @@ def order_unit(
     orders.when_committed(last, answer, orders.moved(waiter))
     # Now only: what is handed out is a later record, and answers run in log order.
     orders.parts.consumers.pump(settled)
+    for reply in replies:
+        orders.replying.on_ordered(reply)
 
 
 def _wanted(orders: Desk, call: UnitCall, entered: Sequence[EnqueueOp], min_copies: int) -> int:

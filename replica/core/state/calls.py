@@ -99,7 +99,7 @@ class Transact(NamedTuple):
 
     call: UnitCall
     body: bytes
-    """Serialized EnqueueBatch with the messages of all its puts, in order."""
+    """Serialized EnqueueBatch with the messages of all its puts, in order, and its answers."""
     min_copies: int
 
 
@@ -133,6 +133,18 @@ class SettleInUnit(NamedTuple):
     settlements: Sequence[Settlement]
 
 
+class ReplyInUnit(NamedTuple):
+    """The answer to a request, given by the commit."""
+
+    call: ReplyCall
+    answer: bytes
+    """Serialized tandemq.v1.Message."""
+
+    @property
+    def unit_id(self) -> bytes:
+        return self.call.unit
+
+
 class CommitUnit(NamedTuple):
     """Do all that a unit has, or say what came of it."""
 
@@ -141,7 +153,7 @@ class CommitUnit(NamedTuple):
     """Of the unit, when `columns` and `body` were made of its puts; -1: it was not open."""
     columns: Columns | None
     body: bytes
-    """Serialized EnqueueBatch with the messages of all its puts, queue by queue."""
+    """Serialized EnqueueBatch with the messages of all its puts, queue by queue, and its answers."""
     min_copies: int
     member: str
 
@@ -152,7 +164,7 @@ class RollbackUnit(NamedTuple):
     unit_id: bytes
 
 
-OpenUnitCall = BeginUnit | PutInUnit | SettleInUnit | CommitUnit | RollbackUnit
+OpenUnitCall = BeginUnit | PutInUnit | SettleInUnit | ReplyInUnit | CommitUnit | RollbackUnit
 """About units of work that are open."""
 
 

@@ -62,7 +62,7 @@ def apply(state: State, log_index: int, epoch: int, header: record_pb2.RecordHea
             applied = apply_remove(state, header.remove)
         case "reply":
             queue_id = header.reply.queue_id
-            applied = apply_reply(state, log_index, header)
+            applied = apply_reply(state, log_index, header.reply, header.request_hash)
         case "alias":
             queue = apply_alias(state, header.alias)
             name, queue_id = queue.name, queue.queue_id
@@ -127,14 +127,16 @@ def _note_idle(state: State, queue_ids: Sequence[int]) -> None:
 
 
 def _txn(state: State, log_index: int, epoch: int, header: record_pb2.RecordHeader) -> Applied:
-    """U2: what is settled or removed leaves before anything enters."""
+    """U2: what is settled, answered or removed leaves before anything enters."""
     op = header.txn
     done = [_settle(state, settle) for settle in op.settles]
+    done += [apply_reply(state, log_index, reply, reply.fingerprint) for reply in op.replies]
     done += [apply_remove(state, remove) for remove in op.removes]
     entered = [_enqueue(state, log_index, epoch, header, enqueue) for enqueue in op.enqueues]
     if op.writer:
         note_unit(state, header.time_ms, op)
-    holders = sum(enqueue.first_index > 0 for enqueue in op.enqueues)
+    # A queue that got messages and gave answers needs the body for either.
+    holders = sum(enqueue.first_index > 0 for enqueue in op.enqueues) + len({reply.queue_id for reply in op.replies})
     if holders > 1:
         state.shared[log_index] = holders
     freed = [each for applied in done for each in applied.freed]

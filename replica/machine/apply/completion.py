@@ -51,9 +51,8 @@ def take_owed(state: State, op: record_pb2.EnqueueOp) -> None:
         state.owing.pop(queue.queue_id, None)
 
 
-def apply_reply(state: State, log_index: int, header: record_pb2.RecordHeader) -> Applied:
+def apply_reply(state: State, log_index: int, op: record_pb2.ReplyOp, fingerprint: int) -> Applied:
     """Settles the request and keeps where its answer is."""
-    op = header.reply
     queue = state.queues[op.queue_id]
     completions = queue.completions
     assert completions is not None, "replied in a queue of another type"
@@ -69,11 +68,11 @@ def apply_reply(state: State, log_index: int, header: record_pb2.RecordHeader) -
             end_lease(state, lease)
     freed: list[int] = []
     queue.forget(start, end, freed, FINAL_STATE_REPLIED)
-    completions.answer(op.index, log_index, header.request_hash)
+    completions.answer(op.index, log_index, fingerprint)
     if op.reply_to:
         completions.owe(op.index, op.reply_to, op.correlation_id)
         state.owing[op.queue_id] = None
     queue.totals.replied += 1
-    queue.last_activity_ms = header.time_ms
+    queue.last_activity_ms = state.time_ms
     queue.remember_settled(settled_key(op.lease_id, ACK), start, end, state.limits.settled_leases_kept)
     return Applied((op.queue_id,), freed)

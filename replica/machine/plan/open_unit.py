@@ -6,9 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from replica.machine.plan.columns import Columns
 from replica.machine.plan.enqueue import check_may_enqueue
+from replica.machine.plan.reply import ReplyCall, reply_in_unit
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.plan.settle import RELEASE
-from replica.machine.plan.unit import QueueSettling, settle_of
+from replica.machine.plan.unit import QueueSettling, answered_before, check_once, settle_of
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
@@ -36,10 +37,27 @@ def check_settles(
     now_ms: int,
     queue: QueueState,
     settlements: Sequence[queue_service_pb2.Settlement],
+    replies: Sequence[ReplyCall],
     unit_id: bytes,
 ) -> None:
-    """All settlements of one queue that a unit has, the new ones last: together they could be done now."""
+    """All settlements of one queue that a unit has, the new ones last, beside its answers to requests there: together
+    they could be done now.
+    """
     settle_of(state, now_ms, queue, QueueSettling(queue.name, settlements), unit_id)
+    check_once(queue, settlements, replies)
+
+
+def check_reply(
+    queue: QueueState,
+    settlements: Sequence[queue_service_pb2.Settlement],
+    replies: Sequence[ReplyCall],
+    call: ReplyCall,
+) -> None:
+    """A further answer in a queue, beside what the unit has of it: it could count now."""
+    reply_in_unit(queue, call)
+    if any(each.index == call.index for each in replies):
+        raise answered_before(queue, call.index)
+    check_once(queue, settlements, [call])
 
 
 def plan_end(state: State, now_ms: int, unit_id: bytes, lease_ids: Iterable[int]) -> record_pb2.RecordHeader | None:

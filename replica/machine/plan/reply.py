@@ -28,12 +28,42 @@ class ReplyCall:
     body_bytes: int  # payload of the answer
     request_id: bytes = b""
     request_hash: int = 0
+    unit: bytes = b""  # of work, of which the answer is a part
 
 
 def plan_reply(state: State, now_ms: int, call: ReplyCall) -> record_pb2.RecordHeader | None:
     """None: this answer counted already."""
     queue = state.named(call.queue)
     assert call.request_id not in state.requests, "find_request comes first"
+    _check(queue, call)
+    if not _may_answer(queue, call):
+        return None
+    op = record_pb2.ReplyOp(queue_id=queue.queue_id, lease_id=call.lease_id, index=call.index)
+    return record_pb2.RecordHeader(
+        time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, reply=op
+    )
+
+
+def reply_in_unit(queue: QueueState, call: ReplyCall) -> record_pb2.ReplyOp:
+    """What answers a request as a part of a unit of work (U16). Its lease must hold it: somebody else might do the same
+    work. Raises Refused.
+    """
+    _check(queue, call)
+    if not _may_answer(queue, call):
+        text = f"request {call.index} of queue {queue.name} has this answer already, and not by this unit of work"
+        raise Refused(common_pb2.REASON_ALREADY_REPLIED, text)
+    lease = queue.leases.get(call.lease_id)
+    if lease is None or call.index not in lease.ranges:
+        raise _lost(queue, call)
+    return record_pb2.ReplyOp(
+        queue_id=queue.queue_id,
+        lease_id=call.lease_id,
+        index=call.index,
+        fingerprint=call.request_hash & 0xFFFFFFFF,
+    )
+
+
+def _check(queue: QueueState, call: ReplyCall) -> None:
     if queue.config.queue_type != admin_pb2.QUEUE_TYPE_TWO_WAY:
         kind = admin_pb2.QueueType.Name(queue.config.queue_type).removeprefix("QUEUE_TYPE_")
         text = f"queue {queue.name} has type {kind}: only messages of a TWO_WAY queue are replied to; acknowledge them"
@@ -47,17 +77,14 @@ def plan_reply(state: State, now_ms: int, call: ReplyCall) -> record_pb2.RecordH
     if call.body_bytes > queue.config.max_message_bytes:
         text = f"an answer of {call.body_bytes} bytes; max_message_bytes of {queue.name} is"
         raise Refused(common_pb2.REASON_MESSAGE_TOO_LARGE, f"{text} {queue.config.max_message_bytes}")
-    if not _may_answer(queue, call):
-        return None
-    op = record_pb2.ReplyOp(queue_id=queue.queue_id, lease_id=call.lease_id, index=call.index)
-    return record_pb2.RecordHeader(
-        time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, reply=op
-    )
 
 
 def _may_answer(queue: QueueState, call: ReplyCall) -> bool:
     """False: this very answer was taken before. Refused: the request is not this consumer's, or not open any more."""
     lease = queue.leases.get(call.lease_id)
+    if lease is not None and lease.unit and lease.unit != call.unit:
+        text = "the lease is that of an open unit of work: answer the request as a part of that, by its unit_id"
+        raise Refused(common_pb2.REASON_BAD_REQUEST, text)
     if lease is not None and call.index in lease.ranges:
         return True
     completions = queue.completions
@@ -72,6 +99,10 @@ def _may_answer(queue: QueueState, call: ReplyCall) -> bool:
     # Nobody holds it: the record of the lease may have been lost with an old master.
     if call.index <= queue.visible_index and any(queue.waiting_in(call.index, call.index + 1)):
         return True
+    raise _lost(queue, call)
+
+
+def _lost(queue: QueueState, call: ReplyCall) -> Refused:
     where = f"request {call.index} of queue {queue.name}"
     text = f"the lease does not hold {where} any more: it ended, or was given on; receive it again"
-    raise Refused(common_pb2.REASON_LEASE_LOST, text)
+    return Refused(common_pb2.REASON_LEASE_LOST, text)

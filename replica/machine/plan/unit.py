@@ -14,9 +14,11 @@ from typing import NamedTuple
 from replica.machine.plan.columns import Columns
 from replica.machine.plan.dropping import NOTHING_LEAVES, Departing, leaving_of
 from replica.machine.plan.enqueue import EnqueueCall, check_may_enqueue, header_of
+from replica.machine.plan.reply import ReplyCall, reply_in_unit
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.plan.settle import ACK, EXTEND, REJECT, SettleCall, plan_settle
 from replica.machine.plan.unit_identity import UnitIdentity, check_follows
+from replica.machine.sets.ranges import Run
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
@@ -51,16 +53,18 @@ class UnitCall:
     request_hash: int
     identity: UnitIdentity | None = None
     unit_id: bytes = b""  # of one that was open; it may have nothing in it
+    replies: Sequence[ReplyCall] = ()  # their answers stand in the body, in order, behind all that enters
 
     @property
     def messages(self) -> int:
-        """That enter."""
-        return sum(put.columns.count for put in self.puts)
+        """Of its body."""
+        return sum(put.columns.count for put in self.puts) + len(self.replies)
 
 
 def plan_unit(state: State, now_ms: int, call: UnitCall, full: Collection[int] = ()) -> record_pb2.RecordHeader:
-    """Its body is one EnqueueBatch with the messages of all puts, in order. `full`: queues whose room others wait for
-    (U7). Raises Refused with nothing done; its metadata name the queue, and the entry where there is one.
+    """Its body is one EnqueueBatch with the messages of all puts, in order, and its answers. `full`: queues whose room
+    others wait for (U7). Raises Refused with nothing done; its metadata name the queue, and the entry where there is
+    one.
     """
     assert call.request_id not in state.requests, "find_request comes first"
     _check_size(state, call)
@@ -68,11 +72,16 @@ def plan_unit(state: State, now_ms: int, call: UnitCall, full: Collection[int] =
     if (own := call.identity) is not None:
         check_follows(state, own)
         op.writer, op.query_id, op.number, op.digest = own.writer, own.query_id, own.number, own.digest
-    leaving: dict[int, Departing] = {}
+    gone: dict[int, list[Run]] = {}
     for queue, settling in zip(_each_once(state, [each.queue for each in call.settles]), call.settles, strict=True):
         settle = settle_of(state, now_ms, queue, settling, call.unit_id)
-        leaving[queue.queue_id] = leaving_of(queue, _that_leave(settle))
+        check_once(queue, settling.settlements, [each for each in call.replies if _is_of(queue, each)])
+        gone.setdefault(queue.queue_id, []).extend(_that_leave(settle))
         op.settles.append(settle)
+    op.replies.extend(_replies(state, call))
+    for reply in op.replies:
+        gone.setdefault(reply.queue_id, []).append((reply.index, reply.index + 1))
+    leaving = {queue_id: leaving_of(state.queues[queue_id], runs) for queue_id, runs in gone.items()}
     first_ordinal = 0
     for queue, put in zip(_each_once(state, [each.queue for each in call.puts]), call.puts, strict=True):
         leaves = leaving.get(queue.queue_id, NOTHING_LEAVES)
@@ -87,7 +96,7 @@ def plan_unit(state: State, now_ms: int, call: UnitCall, full: Collection[int] =
 
 def _check_size(state: State, call: UnitCall) -> None:
     """U3."""
-    if not call.settles and not call.puts and not call.unit_id:
+    if not call.settles and not call.puts and not call.replies and not call.unit_id:
         text = "a unit of work without settlements and messages; name at least one of them"
         raise Refused(common_pb2.REASON_BAD_REQUEST, text)
     limits = state.limits
@@ -95,11 +104,16 @@ def _check_size(state: State, call: UnitCall) -> None:
     for what, count, most in (
         ("messages", call.messages, limits.batch_messages_max),
         ("ranges", ranges, limits.settlement_ranges_max),
-        ("queues", len({each.queue for each in call.settles} | {each.queue for each in call.puts}), QUEUES_MAX),
+        ("queues", len(_named(call)), QUEUES_MAX),
     ):
         if count > most:
             text = f"a unit of work of {count} {what}; it may have {most}: make it smaller, or stage its messages"
             raise Refused(common_pb2.REASON_TXN_TOO_LARGE, text, {"limit": str(most)})
+
+
+def _named(call: UnitCall) -> set[str]:
+    settled, answered = {each.queue for each in call.settles}, {each.queue for each in call.replies}
+    return settled | answered | {each.queue for each in call.puts}
 
 
 def _each_once(state: State, names: Iterable[str]) -> list[QueueState]:
@@ -123,7 +137,7 @@ def settle_of(
         if settlement.outcome == EXTEND:
             text = f"settlement {place} of queue {queue.name} is an EXTEND; a unit takes ACK, RELEASE and REJECT"
             raise Refused(common_pb2.REASON_BAD_REQUEST, text, _entry(queue, place))
-    _check_once(queue, settling)
+    check_once(queue, settling.settlements)
     plan = plan_settle(state, now_ms, SettleCall(queue.name, settling.settlements, unit=unit_id))
     for place, result in enumerate(plan.results):
         if result.HasField("error"):
@@ -136,17 +150,43 @@ def settle_of(
     return op
 
 
-def _check_once(queue: QueueState, settling: QueueSettling) -> None:
+def check_once(
+    queue: QueueState, settlements: Sequence[service_pb2.Settlement], replies: Sequence[ReplyCall] = ()
+) -> None:
     """A unit that names a message twice under one lease was made wrong, and taking it anew does not help. Under two
     leases one of them is lost.
     """
-    runs = [
-        (each.lease_id, part.first, part.first + part.count) for each in settling.settlements for part in each.ranges
-    ]
+    runs = [(each.lease_id, part.first, part.first + part.count) for each in settlements for part in each.ranges]
+    runs += [(each.lease_id, each.index, each.index + 1) for each in replies]
     for (before, _, end), (lease_id, start, _) in pairwise(sorted(runs)):
         if lease_id == before and start < end:
             text = f"message {start} of queue {queue.name} is settled twice in one unit of work; name each message once"
             raise Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": queue.name})
+
+
+def _replies(state: State, call: UnitCall) -> Iterable[record_pb2.ReplyOp]:
+    """In the order of the calls. Of two answers to one request the first counts."""
+    answered: set[tuple[int, int]] = set()
+    ordinal = sum(put.columns.count for put in call.puts)
+    for reply in call.replies:
+        queue = state.named(reply.queue)
+        op = reply_in_unit(queue, reply)
+        if (op.queue_id, op.index) in answered:
+            raise answered_before(queue, op.index)
+        answered.add((op.queue_id, op.index))
+        op.ordinal = ordinal
+        ordinal += 1
+        yield op
+
+
+def answered_before(queue: QueueState, index: int) -> Refused:
+    """By the same unit."""
+    text = f"request {index} of queue {queue.name} has its answer in this unit of work; the first one counts"
+    return Refused(common_pb2.REASON_ALREADY_REPLIED, text, {"queue": queue.name})
+
+
+def _is_of(queue: QueueState, reply: ReplyCall) -> bool:
+    return reply.queue == queue.name or reply.queue in queue.aliases
 
 
 def _check_held(queue: QueueState, settling: QueueSettling, op: record_pb2.SettleOp) -> None:

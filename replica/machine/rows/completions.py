@@ -24,7 +24,7 @@ class CompletionRow(msgspec.Struct, array_like=True):
 
 
 def completion_row(kept: Completions) -> CompletionRow:
-    answers = [(index, *kept.read(index)) for index in sorted(kept.answers)]
+    answers = [(index, *kept.read(index)[:2]) for index in sorted(kept.answers)]
     columns = zip("QQI", zip(*answers, strict=True), strict=True) if answers else ()
     return CompletionRow(
         unended=bytes_of(kept.unended.edges()),

@@ -38,6 +38,7 @@ class KeptAnswer(NamedTuple):
 
     log_index: int
     fingerprint: int  # of the reply
+    index: int  # type: ignore[assignment]  # of the request in that record; it hides tuple.index
 
 
 class Bucket:
@@ -48,7 +49,7 @@ class Bucket:
     def __init__(self, second: int) -> None:
         self.second = second
         self.runs: dict[service_pb2.FinalState, RangeSet] = {}  # by final state
-        self.logs: array[int] = array("Q")  # log indexes of replies, rising
+        self.logs: array[int] = array("Q")  # log indexes of records with replies, rising, each once
 
 
 class Deadlines:
@@ -184,7 +185,9 @@ class Completions:
     def answer(self, index: int, log_index: int, fingerprint: int) -> None:
         """The record answers a request, which has just ended by it."""
         self.answers[index] = log_index << 32 | fingerprint & _FINGERPRINT
-        self.buckets[-1].logs.append(log_index)
+        logs = self.buckets[-1].logs
+        if not logs or logs[-1] != log_index:  # a unit of work answers several
+            logs.append(log_index)
 
     def owe(self, index: int, to: str, correlation_id: str) -> None:
         """A copy of that answer is owed to a queue."""
@@ -208,7 +211,7 @@ class Completions:
 
     def read(self, index: int) -> KeptAnswer:
         packed = self.answers[index]
-        return KeptAnswer(packed >> 32, packed & _FINGERPRINT)
+        return KeptAnswer(packed >> 32, packed & _FINGERPRINT, index)
 
     def load(self, second: int, runs: Iterable[tuple[service_pb2.FinalState, RangeSet]], logs: array[int]) -> None:
         """A bucket of a snapshot, after the earlier ones."""
@@ -263,5 +266,5 @@ class Completions:
         return None
 
     def log_indexes(self) -> list[int]:
-        """Of the answers, rising."""
+        """Of the records of the answers, rising."""
         return [log_index for bucket in self.buckets for log_index in bucket.logs]

@@ -28,6 +28,7 @@ class MessageProgress(NamedTuple):
     final: service_pb2.FinalState = service_pb2.FINAL_STATE_UNSPECIFIED
     completed: bool = False  # nothing more will be told of it
     answer: int = 0  # log index of the record that answers it
+    request: tuple[int, int] = (0, 0)  # that it answers: queue and index, which a reaction may have changed
 
 
 _STORED = common_pb2.COMPLETION_STORED
@@ -70,4 +71,7 @@ def progress_of(state: State, queue: QueueState, handle: bytes) -> MessageProgre
     if not final:
         return MessageProgress(True, _STORED)
     answer = completions.answer_of(index) if final == REPLIED else None
-    return MessageProgress(True, _LEVELS.get(final, _STORED), final, True, answer.log_index if answer else 0)
+    level = _LEVELS.get(final, _STORED)
+    if answer is None:
+        return MessageProgress(True, level, final, True)
+    return MessageProgress(True, level, final, True, answer.log_index, (queue.queue_id, answer.index))

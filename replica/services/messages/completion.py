@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from replica.core.state.calls import Waiter
     from replica.core.state.outcomes import Answer
     from replica.node.members import Members
+    from replica.services.messages.open_units import OpenUnitHandlers
 
 HANDLES_MAX = 10_000
 """Of one call."""
@@ -68,7 +69,7 @@ def statuses_of(members: Members, domain: Domain, done: ProgressDone, at: int = 
             status.completed = progress.completed
         if progress.answer:
             try:
-                answer = bodies.read_answer(members.node.store, domain.shared, progress.answer)
+                answer = bodies.read_answer(members.node.store, domain.shared, progress.answer, progress.request)
             except CorruptRecord as corrupt:
                 out.append(CompletionStatus(handle=handle, error=_damaged(corrupt)))
                 continue
@@ -113,8 +114,9 @@ def problem_of_handles(handles: Sequence[bytes]) -> Failed | None:
 class CompletionHandlers:
     """The handlers of what became of messages."""
 
-    def __init__(self, members: Members) -> None:
+    def __init__(self, members: Members, units: OpenUnitHandlers) -> None:
         self.members = members
+        self.units = units
         self.waiting: dict[Waiter, Domain] = {}
         """Who waits here for messages to end."""
         self._looks = False
@@ -287,13 +289,15 @@ class CompletionHandlers:
         await check_request_id(parsed.request_id, context)
         if (problem := problem_of_answer(parsed.message)) is not None:
             await abort(context, problem)
+        call = reply_of(parsed.queue, parsed.lease_id, parsed.index, parsed.message, parsed.request_id)
+        if parsed.unit_id:
+            return await self.units.reply(request, parsed, call, context)
 
         async def local(domain: Domain) -> Answered:
             if (stale := stale_epoch(self.members, domain, parsed.epoch)) is not None:
                 return stale
             node = self.members.node
             waiter = FutureWaiter()
-            call = reply_of(parsed.queue, parsed.lease_id, parsed.index, parsed.message, parsed.request_id)
             domain.submit(PendingCall(waiter, call), node.clock.now_ms())
             node.dispatch(domain)
             result = await waiter.future

@@ -6,13 +6,22 @@ The id of a unit says in which domain it is, so that each member knows where to 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
 from replica.core.ordering.open_units import ID_BYTES, TIMEOUT_MS_MAX, UNITS_MAX, prefix_of
-from replica.core.state.calls import BeginUnit, CommitUnit, PendingCall, PutInUnit, RollbackUnit, SettleInUnit
+from replica.core.state.calls import (
+    BeginUnit,
+    CommitUnit,
+    PendingCall,
+    PutInUnit,
+    ReplyInUnit,
+    RollbackUnit,
+    SettleInUnit,
+)
 from replica.core.state.outcomes import Failed, Moved, UnitBegun, UnitDone, UnitEnded, UnitKept
 from replica.machine import Refused, milliseconds
 from replica.machine.plan.content import check_message
@@ -31,9 +40,11 @@ from tandemq.v1.common_pb2 import COMPLETION_ACCEPTED, Level, Reason
 from tandemq.v1.message_pb2 import Message
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from replica.core.domain import Domain
     from replica.core.ordering.open_units import OpenUnit
-    from replica.core.state.calls import OpenUnitCall
+    from replica.core.state.calls import OpenUnitCall, SendReply
     from replica.core.state.outcomes import Answer
     from replica.machine import Columns
     from replica.node.members import Members
@@ -45,7 +56,7 @@ SLICE_PUTS = 500
 
 
 class OpenUnitHandlers:
-    """Begin, Commit, Rollback, Work and ListUnits, and what Enqueue and Settle do in a unit."""
+    """Begin, Commit, Rollback, Work and ListUnits, and what Enqueue, Settle and Reply do in a unit."""
 
     def __init__(self, members: Members) -> None:
         self.members = members
@@ -97,14 +108,9 @@ class OpenUnitHandlers:
         parsed = await parse(pb.CommitRequest, request, context)
         home = await self.domain_of(parsed.unit_id, context)
         member = forward.member_of(self.members, context)
-        return await forward.unary(
-            self.members,
-            "TransactionService/Commit",
-            request,
-            context,
-            lambda: home,
-            lambda domain: self._commit(domain, parsed, member),
-        )
+        return await self._asked(
+            "TransactionService/Commit", request, context, home, lambda domain: self._commit(domain, parsed, member)
+        )  # fmt: skip
 
     async def _commit(self, domain: Domain, request: pb.CommitRequest, member: str) -> Answered:
         try:
@@ -131,7 +137,7 @@ class OpenUnitHandlers:
         unit = domain.orders.units.find(request.unit_id)
         if unit is None:
             return CommitUnit(request.unit_id, -1, None, b"", request.min_copies, member)
-        changes, queues = unit.changes, list(unit.puts)
+        changes, queues = unit.changes, [] if unit.replies else list(unit.puts)
         rows = await _rows_of(unit)
         columns, body = None, b""
         if rows:
@@ -149,14 +155,9 @@ class OpenUnitHandlers:
         """See TransactionService.Rollback."""
         parsed = await parse(pb.RollbackRequest, request, context)
         home = await self.domain_of(parsed.unit_id, context)
-        return await forward.unary(
-            self.members,
-            "TransactionService/Rollback",
-            request,
-            context,
-            lambda: home,
-            lambda domain: self._rollback(domain, parsed),
-        )
+        return await self._asked(
+            "TransactionService/Rollback", request, context, home, lambda domain: self._rollback(domain, parsed)
+        )  # fmt: skip
 
     async def _rollback(self, domain: Domain, request: pb.RollbackRequest) -> Answered:
         result = await self._ask(domain, RollbackUnit(request.unit_id), request.epoch)
@@ -243,7 +244,7 @@ class OpenUnitHandlers:
             response.forwarded = parsed.queue if onward is not None else ""
             return response.SerializeToString()
 
-        return await forward.unary(self.members, "QueueService/Enqueue", request, context, lambda: home, put)
+        return await self._asked("QueueService/Enqueue", request, context, home, put)
 
     async def settle(self, request: bytes, parsed: queue_pb2.SettleRequest, context: Context) -> bytes:
         """See SettleRequest.unit_id."""
@@ -264,7 +265,36 @@ class OpenUnitHandlers:
             response = queue_pb2.SettleResponse(header=header, results=results, duplicate=result.duplicate)
             return response.SerializeToString()
 
-        return await forward.unary(self.members, "QueueService/Settle", request, context, lambda: home, settled)
+        return await self._asked("QueueService/Settle", request, context, home, settled)
+
+    async def reply(self, request: bytes, parsed: queue_pb2.ReplyRequest, asked: SendReply, context: Context) -> bytes:
+        """See ReplyRequest.unit_id. `asked`: what it would be outside."""
+        home = await self.domain_of(parsed.unit_id, context)
+        call = ReplyInUnit(replace(asked.call, unit=parsed.unit_id), asked.body)
+
+        async def kept(domain: Domain) -> Answered:
+            result = await self._ask(domain, call, parsed.epoch, parsed.queue)
+            if isinstance(result, (Failed, Moved)):
+                return result
+            assert isinstance(result, UnitKept)
+            header = header_of(self.members, domain)
+            header.copies, header.level = 0, Level.LEVEL_UNSPECIFIED
+            return queue_pb2.ReplyResponse(header=header, duplicate=result.duplicate).SerializeToString()
+
+        return await self._asked("QueueService/Reply", request, context, home, kept)
+
+    async def _asked(
+        self,
+        method: str,
+        request: bytes,
+        context: Context,
+        home: Domain,
+        local: Callable[[Domain], Awaitable[Answered]],
+    ) -> bytes:
+        """Of a unit that is open, if it is: served while a handoff drains, for it ends with the mastership (U10)."""
+        return await forward.unary(
+            self.members, method, request, context, lambda: home, local, while_draining=True
+        )  # fmt: skip
 
     async def domain_of(self, unit_id: bytes, context: Context) -> Domain:
         """Where the unit is open, if it is; BAD_REQUEST for what no member of this pair has given."""
@@ -391,6 +421,7 @@ def _row_of(domain: Domain, unit: OpenUnit, now_ms: int) -> pb.OpenUnit:
 
 
 async def _rows_of(unit: OpenUnit) -> list[Message]:
+    """What it puts, queue by queue, and its answers behind that."""
     rows: list[Message] = []
     puts = [put for each in unit.puts.values() for put in each]
     for start in range(0, len(puts), SLICE_PUTS):
@@ -398,4 +429,9 @@ async def _rows_of(unit: OpenUnit) -> list[Message]:
             await asyncio.sleep(0)
         for put in puts[start : start + SLICE_PUTS]:
             rows += queue_pb2.EnqueueRequest.FromString(put.request).messages
+    answers = [each.answer for replies in unit.replies.values() for each in replies]
+    for start in range(0, len(answers), SLICE_PUTS):
+        if start:
+            await asyncio.sleep(0)
+        rows += map(Message.FromString, answers[start : start + SLICE_PUTS])
     return rows

@@ -71,10 +71,10 @@ class QueueHandlers:
 
     def __init__(self, members: Members) -> None:
         self.members = members
-        self.completions = CompletionHandlers(members)
-        self.watches = WatchHandlers(members, self.completions)
         self.one_way = OneWay(members)
         self.units = OpenUnitHandlers(members)
+        self.completions = CompletionHandlers(members, self.units)
+        self.watches = WatchHandlers(members, self.completions)
         self.whole_units = TransactionHandlers(members)
         self._waiting: dict[bytes, Consumer] = {}
         """Dequeue calls that wait at this master, by request id: at most one of an id is handed messages."""

@@ -122,6 +122,8 @@ def _ended(header: RecordHeader) -> Iterator[tuple[int, Iterable[IndexRange]]]:
             for effect in settle.effects:
                 if effect.outcome == OUTCOME_ACK:
                     yield settle.queue_id, effect.ranges
+        for reply in header.txn.replies:
+            yield reply.queue_id, (IndexRange(first=reply.index, count=1),)
         yield from _reacted(header.txn)
     elif kind == "lease" and header.lease.immediate:
         yield header.lease.queue_id, header.lease.ranges

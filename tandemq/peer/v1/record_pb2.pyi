@@ -162,10 +162,11 @@ class EnqueueOp(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., duplicates: _Optional[_Iterable[_Union[_queue_service_pb2.EntryDuplicate, _Mapping]]] = ..., moved_from: _Optional[_Union[QueueRanges, _Mapping]] = ..., moved_final: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., dropped: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., addressed: _Optional[_Iterable[int]] = ..., answers: _Optional[_Union[QueueRanges, _Mapping]] = ..., first_ordinal: _Optional[int] = ..., queue: _Optional[str] = ..., updated: bool = ..., staged: _Optional[int] = ...) -> None: ...
 
 class TxnOp(_message.Message):
-    __slots__ = ("settles", "enqueues", "unit_id", "removes", "writer", "number", "digest", "query_id")
+    __slots__ = ("settles", "enqueues", "unit_id", "replies", "removes", "writer", "number", "digest", "query_id")
     SETTLES_FIELD_NUMBER: _ClassVar[int]
     ENQUEUES_FIELD_NUMBER: _ClassVar[int]
     UNIT_ID_FIELD_NUMBER: _ClassVar[int]
+    REPLIES_FIELD_NUMBER: _ClassVar[int]
     REMOVES_FIELD_NUMBER: _ClassVar[int]
     WRITER_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
@@ -174,12 +175,13 @@ class TxnOp(_message.Message):
     settles: _containers.RepeatedCompositeFieldContainer[SettleOp]
     enqueues: _containers.RepeatedCompositeFieldContainer[EnqueueOp]
     unit_id: bytes
+    replies: _containers.RepeatedCompositeFieldContainer[ReplyOp]
     removes: _containers.RepeatedCompositeFieldContainer[RemoveOp]
     writer: str
     number: int
     digest: int
     query_id: str
-    def __init__(self, settles: _Optional[_Iterable[_Union[SettleOp, _Mapping]]] = ..., enqueues: _Optional[_Iterable[_Union[EnqueueOp, _Mapping]]] = ..., unit_id: _Optional[bytes] = ..., removes: _Optional[_Iterable[_Union[RemoveOp, _Mapping]]] = ..., writer: _Optional[str] = ..., number: _Optional[int] = ..., digest: _Optional[int] = ..., query_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, settles: _Optional[_Iterable[_Union[SettleOp, _Mapping]]] = ..., enqueues: _Optional[_Iterable[_Union[EnqueueOp, _Mapping]]] = ..., unit_id: _Optional[bytes] = ..., replies: _Optional[_Iterable[_Union[ReplyOp, _Mapping]]] = ..., removes: _Optional[_Iterable[_Union[RemoveOp, _Mapping]]] = ..., writer: _Optional[str] = ..., number: _Optional[int] = ..., digest: _Optional[int] = ..., query_id: _Optional[str] = ...) -> None: ...
 
 class StageOp(_message.Message):
     __slots__ = ("stage_id", "part", "queue_id", "count", "payload_bytes", "expires_at_ms")
@@ -350,18 +352,22 @@ class QueueOp(_message.Message):
     def __init__(self, action: _Optional[_Union[QueueAction, str]] = ..., queue_id: _Optional[int] = ..., name: _Optional[str] = ..., config: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ..., member: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., open_members: _Optional[_Iterable[str]] = ..., removed: _Optional[int] = ..., configuring: bool = ..., save_below: _Optional[int] = ..., save_marked: bool = ...) -> None: ...
 
 class ReplyOp(_message.Message):
-    __slots__ = ("queue_id", "lease_id", "index", "reply_to", "correlation_id")
+    __slots__ = ("queue_id", "lease_id", "index", "reply_to", "correlation_id", "ordinal", "fingerprint")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
     REPLY_TO_FIELD_NUMBER: _ClassVar[int]
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
+    ORDINAL_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     lease_id: int
     index: int
     reply_to: str
     correlation_id: str
-    def __init__(self, queue_id: _Optional[int] = ..., lease_id: _Optional[int] = ..., index: _Optional[int] = ..., reply_to: _Optional[str] = ..., correlation_id: _Optional[str] = ...) -> None: ...
+    ordinal: int
+    fingerprint: int
+    def __init__(self, queue_id: _Optional[int] = ..., lease_id: _Optional[int] = ..., index: _Optional[int] = ..., reply_to: _Optional[str] = ..., correlation_id: _Optional[str] = ..., ordinal: _Optional[int] = ..., fingerprint: _Optional[int] = ...) -> None: ...
 
 class AliasOp(_message.Message):
     __slots__ = ("alias", "queue_id")

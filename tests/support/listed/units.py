@@ -18,8 +18,9 @@ from tests.support.listed.model import SIZE_MAX, Entry, Lease, Placed, Queue, Re
 from tests.support.listed.run import Asked, Run
 from tests.support.listed.steps import Step
 
-CALLS = 5
+CALLS = 8
 """Of one unit, at most."""
+ANSWER = b"by a unit"
 FAR = Within(1 << 60, 1 << 60)
 """A unit is open for an hour, and no list of steps takes as long."""
 
@@ -45,7 +46,10 @@ def unit(run: Run, step: Step) -> None:
     if lease is None:
         return
     sent = _put(run, step, target(run, to), kind, unit_id) if not struck and kind % 5 else None
-    if (kind % 4 or struck) and (_commit(run, step, source, lease, sent, unit_id) or struck):
+    answered = struck or kind % 3 > 0
+    if answered and not _answer(run, step, source, name, lease, unit_id):
+        return
+    if (kind % 4 or struck) and (_commit(run, step, source, lease, sent, unit_id, answered=answered) or struck):
         return
     _roll_back(run, step, source, lease, unit_id)
 
@@ -67,8 +71,6 @@ def _get(run: Run, step: Step, source: Queue, name: str, unit_id: bytes) -> Leas
         return None
     try:
         source.check_may_receive(immediate=False)
-        if source.config.kind == model.TWO_WAY:
-            raise Refusal("REPLY_REQUIRED")
     except Refusal as refusal:
         run.refused(asked, refusal)
         return None
@@ -103,26 +105,62 @@ def _put(run: Run, step: Step, name: str, kind: int, unit_id: bytes) -> tuple[Qu
     return to, entries
 
 
+def _answer(run: Run, step: Step, source: Queue, name: str, lease: Lease, unit_id: bytes) -> bool:
+    """All requests that it took; False: the unit is over."""
+    for index in _held(source, lease) if source.config.kind == model.TWO_WAY else ():
+        request = queue_pb2.ReplyRequest(
+            queue=name, request_id=run.request_id(), lease_id=lease.lease_id, index=index, unit_id=unit_id
+        )  # fmt: skip
+        request.message.payload = ANSWER
+        asked = run.ask(
+            step.via, QUEUE_SERVICE + "Reply", request, queue_pb2.ReplyResponse, f"answer {index} in the unit"
+        )
+        if _is_over(run, asked):
+            _give_back(source, lease)
+            return False
+        run.answered(asked)
+    return True
+
+
+def _give_back(source: Queue, lease: Lease) -> None:
+    for index in _held(source, lease):
+        source.messages[index].lease = None
+
+
 def _held(queue: Queue, lease: Lease) -> list[int]:
     return [index for index, message in queue.messages.items() if message.lease is lease]
 
 
 def _commit(
-    run: Run, step: Step, source: Queue, lease: Lease, sent: tuple[Queue, list[Entry]] | None, unit_id: bytes
+    run: Run,
+    step: Step,
+    source: Queue,
+    lease: Lease,
+    sent: tuple[Queue, list[Entry]] | None,
+    unit_id: bytes,
+    *,
+    answered: bool,
 ) -> bool:
     """False: it was refused, and the unit is still open."""
     call = TRANSACTION_SERVICE + "Commit", pb.CommitRequest(unit_id=unit_id), pb.CommitResponse
     asked = run.ask(step.via, *call, "commit")
     if _is_over(run, asked):
-        for index in _held(source, lease):
-            source.messages[index].lease = None
+        _give_back(source, lease)
         return True
+    held = _held(source, lease)
+    two_way = source.config.kind == model.TWO_WAY
+    if two_way and not answered and held:
+        run.refused(asked, Refusal("REPLY_REQUIRED"))
+        return False
     full = _refusal(source, lease, sent, asked.now) if sent is not None else ""
     if full:
         run.refused(asked, Refusal(full))
         return False
     run.answered(asked)
-    for index in _held(source, lease):
+    for index in held:
+        if two_way:
+            source.reply(lease.lease_id, index, ANSWER)
+            continue
         source.settled.add((lease.lease_id, model.ACK, index))
         source.totals.acked += 1
         source.end(index, "CONSUMED")

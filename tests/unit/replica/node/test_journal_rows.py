@@ -275,11 +275,12 @@ def test_the_words_of_the_client_and_the_command_are_those_of_the_contract() -> 
 
 
 def unit_header() -> record_pb2.RecordHeader:
-    """A message of queue 3 is settled; two enter queue 4, and two of three enter queue 5."""
+    """A message of queue 3 is settled and one answered; two enter queue 4, and two of three enter queue 5."""
     settle = record_pb2.SettleEffect(lease_id=8, ranges=[IndexRange(first=2, count=1)], outcome=OUTCOME_ACK)
     double = {"ordinal": 1, "index": 1}
     op = record_pb2.TxnOp(
         settles=[record_pb2.SettleOp(queue_id=3, effects=[settle])],
+        replies=[record_pb2.ReplyOp(queue_id=3, lease_id=9, index=4, ordinal=5)],
         enqueues=[
             record_pb2.EnqueueOp(queue_id=4, count=2, first_index=10),
             record_pb2.EnqueueOp(queue_id=5, count=3, first_index=7, first_ordinal=2, duplicates=[double]),
@@ -288,7 +289,7 @@ def unit_header() -> record_pb2.RecordHeader:
     return header_of(txn=op, request_id=bytes(15) + b"u")
 
 
-UNIT_BODY = sent(b"a", b"b", b"c", b"double", b"d")
+UNIT_BODY = sent(b"a", b"b", b"c", b"double", b"d", b"answer")
 
 
 def test_u2_a_unit_is_a_row_for_each_message_of_each_queue_and_then_for_each_settlement() -> None:
@@ -300,6 +301,7 @@ def test_u2_a_unit_is_a_row_for_each_message_of_each_queue_and_then_for_each_set
         (JournalKind.ENQUEUED, 5, 7, b"c"),
         (JournalKind.ENQUEUED, 5, 8, b"d"),
         (JournalKind.ACKED, 3, 2, None),
+        (JournalKind.REPLIED, 3, 4, None),
     ]
     assert [row.id for row in rows[:4]] == [message_id(DOMAIN, EPOCH, LOG_INDEX, place) for place in (0, 1, 2, 4)]
     assert {row.producer for row in rows[:4]} == {bytes(15) + b"u"}
@@ -309,7 +311,7 @@ def test_u2_a_unit_is_a_row_for_each_message_of_each_queue_and_then_for_each_set
 def test_a_unit_that_is_cut_at_any_row_goes_on_there(queue_id: int) -> None:
     wanted = Wanted(frozenset({queue_id} - {0}))
     whole, _ = rows_of(unit_header(), UNIT_BODY, wanted)
-    assert len(whole) == {0: 5, 3: 1, 4: 2, 5: 2}[queue_id]
+    assert len(whole) == {0: 6, 3: 2, 4: 2, 5: 2}[queue_id]
     found: list[JournalRow] = []
     row: int | None = 0
     while row is not None:
@@ -318,7 +320,7 @@ def test_a_unit_that_is_cut_at_any_row_goes_on_there(queue_id: int) -> None:
     assert found == whole
 
 
-@pytest.mark.parametrize("first", range(6))
+@pytest.mark.parametrize("first", range(7))
 def test_the_index_counts_the_rows_of_a_unit_as_they_are_given(first: int) -> None:
     rows, _ = rows_of(unit_header(), UNIT_BODY, first=first)
     counted = counts_of(unit_header(), first)

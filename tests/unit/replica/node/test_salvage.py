@@ -131,7 +131,7 @@ def test_a_unit_of_work_is_shown_as_what_each_of_its_queues_was_sent(files: Salv
     assert [[row.payload for row in each.messages] for each in shown] == [[b"a"], [b"b", b"c"]]
 
 
-def test_what_a_reaction_cancelled_or_moved_is_done_with(files: SalvageFiles) -> None:
+def test_what_a_reaction_cancelled_or_moved_or_a_unit_answered_is_done_with(files: SalvageFiles) -> None:
     """Else an import would send again what its sender has taken back."""
     body = EnqueueBatch(queue="q", messages=MessageBatch(payloads=[b"a", b"b", b"c"])).SerializeToString()
     copy = EnqueueBatch(queue="r", messages=MessageBatch(payloads=[b"c"])).SerializeToString()
@@ -148,6 +148,7 @@ def test_what_a_reaction_cancelled_or_moved_is_done_with(files: SalvageFiles) ->
         (RecordHeader(enqueue=EnqueueOp(queue_id=1, count=3, first_index=1), request_id=bytes(16)), body),
         (RecordHeader(txn=TxnOp(removes=[cancelled]), request_id=bytes(16)), b""),
         (RecordHeader(txn=TxnOp(enqueues=[moved]), request_id=bytes(16)), copy),
+        (RecordHeader(txn=TxnOp(replies=[{"queue_id": 1, "index": 2}]), request_id=bytes(16)), copy),
     )
     store = MemoryStore(member="a", instance=b"a" * 16)
     for log_index, (header, part) in enumerate(records, 1):
@@ -161,10 +162,10 @@ def test_what_a_reaction_cancelled_or_moved_is_done_with(files: SalvageFiles) ->
             previous_digest=ZERO_DIGEST,
         )
         store.commit(WriteBatch(appends=[Append(DOMAIN, log_index, assemble(head, part))]))
-    files.write(store, DOMAIN, "main", Salvage(1, 3, 1, ""))
+    files.write(store, DOMAIN, "main", Salvage(1, 4, 1, ""))
     (info,) = files.infos()
     shown = [(each.operation, each.queue, list(each.done)) for each in SalvageView.of(files, info).operations()]
-    assert shown == [("enqueue", "q", [0, 2]), ("txn", "", []), ("enqueue", "r", [])]
+    assert shown == [("enqueue", "q", [0, 1, 2]), ("txn", "", []), ("enqueue", "r", []), ("txn", "", [])]
 
 
 def test_a_file_of_an_older_version_calls_nothing_certainly_unacknowledged(

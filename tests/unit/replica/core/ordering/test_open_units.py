@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from replica.core.messages.bodies import batch_of
 from replica.core.ordering import open_units
 from replica.core.state.calls import BeginUnit, CommitUnit, Consumer, PendingCall, PutInUnit, RollbackUnit, SettleInUnit
 from replica.core.state.outcomes import Failed, LeaseDone, Moved, QueueDone, UnitBegun, UnitDone, UnitEnded, UnitKept
@@ -13,7 +14,7 @@ from replica.machine import Limits, QueueCall, columns_of
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE, QUEUE_ACTION_UPDATE
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.message_pb2 import Message, MessageBatch
-from tandemq.v1.queue_admin_service_pb2 import GROUP_MODE_ORDERED, QUEUE_TYPE_TWO_WAY, QueueConfig
+from tandemq.v1.queue_admin_service_pb2 import GROUP_MODE_ORDERED, QueueConfig
 from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_REJECT, EnqueueBatch, EnqueueRequest, Outcome, Settlement
 from tests.support.clients import Producer, Waiter, create, remaining
 from tests.support.pair import Pair
@@ -94,7 +95,8 @@ def commit_of(pair: Pair, unit_id: bytes) -> CommitUnit:
         for kept in each
         for row in EnqueueRequest.FromString(kept.request).messages
     ]  # fmt: skip
-    batch = EnqueueBatch(messages=MessageBatch(payloads=[row.payload for row in rows]))
+    rows += [Message.FromString(each.answer) for answers in unit.replies.values() for each in answers]
+    batch = EnqueueBatch(messages=batch_of(rows))
     return CommitUnit(unit_id, unit.changes, columns_of(batch), batch.SerializeToString(), 0, "a")
 
 
@@ -246,6 +248,27 @@ def test_u9_the_deadline_ends_it(pair: Pair) -> None:
     assert len(pair.master.core.orders.units) == 0
 
 
+def test_how_units_have_ended_is_counted(pair: Pair) -> None:
+    """Those that had something in them: who waits for work in one, and gets none, is nobody's loss."""
+    assert pair.master is not None
+    ended = pair.master.core.orders.units.ended
+    for end in (commit, lambda pair, unit: asked(pair, RollbackUnit(unit)), lambda pair, _: pair.settle(1_200)):
+        for full in (True, False):
+            unit = begun(pair, timeout_ms=1_000)
+            if full:
+                put(pair, unit, "r", b"a")
+            end(pair, unit)
+    put(pair, begun(pair), "r", b"a")
+    begun(pair)
+    pair.master.core.orders.units.forget_all()
+    assert {how.value: count for how, count in ended.items()} == {
+        "committed": 1,
+        "rolled_back": 1,
+        "expired": 1,
+        "aborted": 1,
+    }
+
+
 def test_what_comes_back_is_given_to_whoever_waits(pair: Pair) -> None:
     unit = begun(pair)
     got(pair, unit, most=2)
@@ -335,17 +358,12 @@ def test_what_a_unit_got_from_a_queue_that_is_gone_rolls_it_back(pair: Pair) -> 
 
 def test_u4_what_can_be_refused_at_once_is(pair: Pair) -> None:
     create(pair, "tiny", max_message_bytes=2)
-    create(pair, "asked", queue_type=QUEUE_TYPE_TWO_WAY)
     unit = begun(pair)
     assert why(put(pair, unit, "tiny", b"a", b"abc")) == "MESSAGE_TOO_LARGE"
     assert why(put(pair, unit, "nowhere", b"a")) == "QUEUE_NOT_FOUND"
     assert why(put(pair, unit, "r")) == "BAD_REQUEST"
     changed(pair, "s", enqueue_enabled=False)
     assert why(put(pair, unit, "s", b"a")) == "ENQUEUE_DISABLED"
-    assert pair.master is not None
-    waiter = taking(pair.master, unit, "asked")
-    pair.settle()
-    assert why(waiter.done) == "REPLY_REQUIRED"
     assert isinstance(put(pair, unit, "tiny", b"ab"), UnitKept)
     assert isinstance(commit(pair, unit), UnitDone)
     assert payloads(pair, "tiny") == [b"ab"]

@@ -160,7 +160,7 @@ def test_a_consumer_that_comes_back_does_not_release_what_its_unit_has(driver: D
 def checked(driver: Driver, settlements: Sequence[Settlement]) -> Refused | None:
     queue = driver.master.state.named("q")
     try:
-        check_settles(driver.master.state, driver.now_ms, queue, settlements, UNIT)
+        check_settles(driver.master.state, driver.now_ms, queue, settlements, (), UNIT)
     except Refused as refused:
         return refused
     return None
