@@ -97,7 +97,7 @@ class Domain:
     def submit(self, call: Call, domain_ms: int) -> None:
         """A client's call."""
         self.orders.set_now(domain_ms)
-        if self.shared.draining:
+        if self.shared.draining and not self.orders.units.ends_one(call):
             self.holding.park(call)
         elif self.shared.serving:
             self.orders.execute(call)

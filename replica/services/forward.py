@@ -77,10 +77,16 @@ async def domain_named(members: Members, name: str, context: Context) -> Domain:
 
 
 async def wait_for_master(
-    members: Members, domain_of: Callable[[], Domain], context: Context, until_s: float | None = None
+    members: Members,
+    domain_of: Callable[[], Domain],
+    context: Context,
+    until_s: float | None = None,
+    *,
+    while_draining: bool = False,
 ) -> Domain | None:
     """The domain once it serves here, or None once its master is the peer; refuses when the caller's time is over.
     `until_s`: of the loop, for a caller that has been parked before; None: it is parked from now on.
+    `while_draining`: for what ends with this mastership, so that a handoff lets it end.
 
     A master that could not commit now, or has just slept, may have been replaced: it does not even answer a question.
     One that has not committed its first record yet does not know what was acknowledged before it.
@@ -92,7 +98,8 @@ async def wait_for_master(
     while True:
         domain = domain_of()
         serving = domain.shared.serving
-        if serving and domain.mastership.commit.can_read and not members.is_late():
+        rule = domain.mastership.commit
+        if serving and (rule.can_finish if while_draining else rule.can_read) and not members.is_late():
             return domain
         if not serving and members.master_endpoint(domain) and not hop:
             return None
@@ -102,7 +109,7 @@ async def wait_for_master(
         if left <= 0.01:
             await abort(context, _suspended(members, domain) if serving else Failed(*domain.no_master()))
         changed = members.changed
-        look_s = BEGINNING_LOOK_S if domain.mastership.commit.can_commit else SUSPENDED_LOOK_S
+        look_s = BEGINNING_LOOK_S if rule.can_commit else SUSPENDED_LOOK_S
         try:
             async with asyncio.timeout(min(left, look_s if serving else LOOK_S)):
                 await changed.wait()
@@ -127,13 +134,14 @@ async def unary(
     local: Callable[[Domain], Awaitable[Answered]],
     *,
     otherwise_ms: int = 30_000,
+    while_draining: bool = False,
 ) -> bytes:
     """Answer a unary call here or through the master. A call that loses its master under way is tried again: it carries
     its identity. A master that knows less than the caller refuses.
     """
     epochs = await _seen_by(context)
     while True:
-        domain = await wait_for_master(members, domain_of, context)
+        domain = await wait_for_master(members, domain_of, context, while_draining=while_draining)
         if domain is not None:
             if epochs and (stale := stale_epoch(members, domain, epochs.get(domain.shared.name, 0))) is not None:
                 await abort(context, stale)

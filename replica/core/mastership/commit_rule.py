@@ -167,9 +167,18 @@ class CommitRule:
     @property
     def can_commit(self) -> bool:
         """Whether an operation ordered now is expected to commit: alone by right, or with a peer that is in step."""
-        if not self.shared.serving or self.shared.draining:
+        return not self.shared.draining and self._could_commit
+
+    @property
+    def _could_commit(self) -> bool:
+        if not self.shared.serving:
             return False
         return self.shared.peer not in self.required or (self.is_synced() and not self.shared.suspect)
+
+    @property
+    def can_finish(self) -> bool:
+        """As `can_read`, and while a handoff drains too: for what ends with this mastership."""
+        return self._could_commit and self.shared.progress.commit_index >= self.epoch_first
 
     @property
     def can_read(self) -> bool:
