@@ -38,6 +38,7 @@ def queue_metrics(members: Members) -> Iterable[Metric]:
     yield from _stages(known)
     yield waiting_elsewhere([(name, machine.state) for name, machine in known])
     yield from _clients(members)
+    yield _units(members)
     yield from _readers(known)
     later = CounterMetricFamily(
         "tandemq_refused_after_accept", "ONE_WAY: accepted by this member, refused later.", labels=["queue"]
@@ -130,6 +131,18 @@ def waiting_elsewhere(states: list[tuple[str, State]]) -> Metric:
             if target := target_of(queue.name):
                 waiting.add_metric([name, target], queue.length)
     return waiting
+
+
+def _units(members: Members) -> Metric:
+    ended = CounterMetricFamily(
+        "tandemq_units",
+        "Units of work that were open and had something in them, by how they ended.",
+        labels=["domain", "outcome"],
+    )
+    for name, domain in members.by_name.copy().items():
+        for ending, count in domain.orders.units.ended.items():
+            ended.add_metric([name, ending.value], count)
+    return ended
 
 
 def _clients(members: Members) -> Iterable[Metric]:

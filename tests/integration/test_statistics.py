@@ -140,11 +140,16 @@ async def test_metrics_say_the_same_and_are_bounded(client: aio.Client, config: 
     await used(client)
     for first in range(0, QUEUES_MAX + 50, 50):  # a few at once: each has its own deadline
         await asyncio.gather(*(client.create_queue(f"many/{first + number}") for number in range(50)))
+    unit = client.unit()
+    await unit.enqueue("many/0", [b"never"])
+    await unit.rollback()
     port = int(config.listen_http.rpartition(":")[2])
     status, page = await http_get(port, "/metrics")
     assert status == 200
     for line in (
         'tandemq_queues{domain="local"} 1052.0',
+        'tandemq_units_total{domain="local",outcome="rolled_back"} 1.0',
+        'tandemq_units_total{domain="local",outcome="committed"} 0.0',
         'tandemq_messages{domain="local",state="ready"} 2.0',
         'tandemq_message_events_total{domain="local",event="enqueued"} 3.0',
         'tandemq_message_events_total{domain="local",event="released"} 1.0',
