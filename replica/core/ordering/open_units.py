@@ -60,7 +60,7 @@ ID_BYTES = 16
 _EPOCHS = 0xFFFFFFFF
 
 
-class Ending(Enum):
+class UnitEnding(Enum):
     """How a unit has ended, for whoever counts them."""
 
     COMMITTED = "committed"
@@ -134,7 +134,7 @@ class OpenUnits:
         """Ever, by this process: with the epoch it makes an id that no other unit has."""
         self.bytes = 0
         self.gets = 0
-        self.ended: dict[Ending, int] = dict.fromkeys(Ending, 0)
+        self.ended: dict[UnitEnding, int] = dict.fromkeys(UnitEnding, 0)
         """Since this process began, of those that had something in them."""
 
     def __len__(self) -> int:
@@ -337,7 +337,7 @@ class OpenUnits:
         if unit is not None:
             return unit
         if unit_id in self._units:
-            self._end(self._units[unit_id], Ending.EXPIRED)
+            self._end(self._units[unit_id], UnitEnding.EXPIRED)
         raise self.aborted(unit_id)
 
     def _commit(self, waiter: Waiter, call: CommitUnit, lines: Collection[int]) -> None:
@@ -354,10 +354,10 @@ class OpenUnits:
             transact = Transact(asked, call.body, call.min_copies)
             # Ended before anything is handed out for it: a get of its own that waits would be given a message that
             # nothing of the unit ends any more.
-            order_unit(self.orders, waiter, transact, lines, lambda: self._forget(unit, Ending.COMMITTED))
+            order_unit(self.orders, waiter, transact, lines, lambda: self._forget(unit, UnitEnding.COMMITTED))
         except Refused as refused:
             if refused.reason == Reason.REASON_LEASE_LOST:
-                self._end(unit, Ending.ROLLED_BACK)
+                self._end(unit, UnitEnding.ROLLED_BACK)
             raise
 
     def _call_of(self, unit: OpenUnit, call: CommitUnit) -> UnitCall:
@@ -419,11 +419,11 @@ class OpenUnits:
         orders, unit = self.orders, self._units.get(unit_id)
         if unit is None and (why := self.aborted(unit_id)).reason != Reason.REASON_TXN_ABORTED:
             raise why
-        returned = self._end(unit, Ending.ROLLED_BACK) if unit is not None else 0
+        returned = self._end(unit, UnitEnding.ROLLED_BACK) if unit is not None else 0
         last = self.shared.log.last_index
         orders.when_committed(last, lambda: orders.reply(waiter, UnitEnded(returned)), orders.moved(waiter))
 
-    def _end(self, unit: OpenUnit, how: Ending) -> int:
+    def _end(self, unit: OpenUnit, how: UnitEnding) -> int:
         """Give back what it got; says how many messages that are."""
         self._forget(unit, how)
         header = plan_end(self.orders.machine.state, self.orders.time_ms, unit.unit_id, unit.got)
@@ -434,7 +434,7 @@ class OpenUnits:
         effects = [effect for settle in header.txn.settles for effect in settle.effects]
         return sum(part.count for effect in effects for part in effect.ranges)
 
-    def _forget(self, unit: OpenUnit, how: Ending) -> None:
+    def _forget(self, unit: OpenUnit, how: UnitEnding) -> None:
         self.ended[how] += unit.changes > 0
         del self._units[unit.unit_id], self._by_number[unit.number]
         kept = sum(len(put.request) for each in unit.puts.values() for put in each)
@@ -448,11 +448,11 @@ class OpenUnits:
         due_ms = self.orders.time_ms - GRACE_MS
         if self._ends.may_be_due(due_ms) and self._ends.next_ms() is not None:
             for due in list(self._ends.due(due_ms)):
-                self._end(self._by_number[due.ident], Ending.EXPIRED)
+                self._end(self._by_number[due.ident], UnitEnding.EXPIRED)
 
     def forget_all(self) -> None:
         """The mastership ends, or its next epoch begins: the ROLE record gives back what they got."""
-        self.ended[Ending.ABORTED] += sum(unit.changes > 0 for unit in self._units.values())
+        self.ended[UnitEnding.ABORTED] += sum(unit.changes > 0 for unit in self._units.values())
         self._units.clear()
         self._by_number.clear()
         self.bytes = self.gets = 0
