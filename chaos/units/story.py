@@ -35,7 +35,8 @@ from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 DEADLINE_S = 900.0  # a machine that others use too is slow, and no fault
 ATTEMPT_S = 2.0
 LOOK_S, SYNC_DEADLINE_S, TAKEOVER_DEADLINE_S = 0.4, 60.0, 30.0
-BATCH_ROWS = 100  # of the sender, and of whoever posts the ledger
+BATCH_ROWS = 100  # of the sender
+POST_EVERY_S, POSTED_ROWS = 0.5, 500  # of whoever posts the ledger
 AHEAD_SHARE = 0.2  # of all rows; the sender is no further ahead of the workers
 UNITS_EACH = 8  # under way at one worker
 RELAY_OFFSET = 21  # from the second pair's base port: two relays that its clients come through
@@ -189,7 +190,8 @@ class Story:
     async def _post(self, client: aio.Client) -> None:
         """The ledger to the second pair: each batch is acknowledged here and sent on by one unit."""
         while True:
-            taken = await client.dequeue(LEDGER, BATCH_ROWS, wait=1.0)
+            await asyncio.sleep(POST_EVERY_S)
+            taken = await client.dequeue(LEDGER, POSTED_ROWS)
             if taken:
                 with contextlib.suppress(LeaseLost):  # they come again
                     # A transmission queue keeps on disk what its sender has marked so, and nothing else.
