@@ -150,6 +150,7 @@ async def test_x5_a_message_that_came_through_eight_managers_goes_no_further(pai
 
 
 @pytest.mark.promise
+@pytest.mark.requirement("R183")
 async def test_messages_go_across_once_whatever_dies(tmp_path: Path) -> None:
     """Example 5: units at east acknowledge one message each and put one for west. West is away at first, then both
     pairs lose their masters by kill -9 again and again: west has each message once, in order.

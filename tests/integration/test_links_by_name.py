@@ -53,8 +53,9 @@ async def test_x2_what_a_producer_streams_goes_on_by_either_member(pairs: Pairs,
     assert [each.payload for each in await there(west, others, len(wanted))] == wanted
 
 
+@pytest.mark.requirement("R179")
 async def test_x2_a_batch_of_a_stream_that_is_repeated_goes_on_once(pairs: Pairs, west: aio.Client) -> None:
-    """R179: the answer says by which queue it goes."""
+    """The answer says by which queue it goes."""
     orders = new_name()
     await west.create_queue(orders)
     open_ = ProduceOpen(client_id=new_id(), queue=f"//west/{orders}")
@@ -150,10 +151,11 @@ async def test_what_waits_for_other_managers_is_shown_by_the_command(
     await there(west, orders, 2)
 
 
+@pytest.mark.requirement("R193")
 async def test_x6_a_link_takes_as_many_at_once_as_its_queue_says_and_waits_for_them(
     east: aio.Client, west: aio.Client
 ) -> None:
-    """R193. The numbers of batches rise by as many as there were."""
+    """The numbers of batches rise by as many as there were."""
     orders = new_name()
     await west.create_queue(orders)
     await east.transact([], {f"//west/{orders}": [b"first"]}, forward=True)
