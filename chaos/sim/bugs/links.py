@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 import replica.core.ordering.orders
 import replica.core.ordering.units
 import replica.services.links.carrier
+import replica.services.messages.produce
 from chaos.sim.bugs.planting import Patch, bug
 from replica.machine import AckBatchCall
 from replica.machine.state.system_names import CONSUMER
 from replica.services.links import leaving
 from replica.services.links.carrier import Carrier
+from replica.services.messages import onward
 from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from replica.node.members import Members
     from replica.operations.reports import Reports
     from replica.services.links.leaving import Bound
+    from replica.services.messages.onward import Entrance
     from tandemq import aio
 
 LINKS = "links_between"
@@ -59,6 +62,22 @@ def acknowledges_first(patch: Patch) -> None:
         await original(carrier, client, number, rows)
 
     patch.setattr(Carrier, "_send", send)
+
+
+@bug(
+    "link-stream-shares-numbers",
+    "X2",
+    "A producer's batches for two queues of a manager are numbered in one name.",
+    LINKS,
+    first=20,
+)
+def streams_have_one_name(patch: Patch) -> None:
+    original = onward.way_of
+
+    def way_of(members: Members, queue: str, client_id: bytes) -> Entrance:
+        return original(members, queue, client_id)._replace(client_id=client_id)
+
+    patch.setattr(replica.services.messages.produce, "way_of", way_of)
 
 
 @bug("link-writer-of-each-epoch", "X3", "Each master has a writer's name of its own at the target.", LINKS)

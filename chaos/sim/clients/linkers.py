@@ -1,19 +1,23 @@
-"""A simulated client whose messages go to a queue of another pair: by one call, alone or as a unit with what goes to a
-queue here. Whoever died repeats the call under its id; `chaos.sim.judges.links` judges what came of it.
+"""Simulated clients whose messages go to a queue of another pair: by one call, alone or as a unit with what goes to a
+queue here; over a stream; or in units that are open for several calls. `chaos.sim.judges.links` judges what came of it.
+
+Whoever died repeats a call of his own under its id. A stream and an open unit go on with new messages.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from chaos.history import Acked, Message
 from chaos.sim.clients.base import SimClient, number_of
-from chaos.sim.judges.links import KEPT, TRANSMISSION, Sent
+from chaos.sim.judges.links import KEPT, NOWHERE, ORDERS, TRANSMISSION, Sent
 from chaos.sim.pair.books import payload_of
 from chaos.sim.pair.run import FAR
 from tandemq.client.outgoing import Outgoing
-from tandemq.errors import TandemqError
+from tandemq.errors import TandemqError, UnitAborted
 
 if TYPE_CHECKING:
     from chaos.sim.judges.memory import Memory
@@ -92,6 +96,89 @@ class Linker(SimClient):
             self.run.books[queue].sent(
                 Acked(asked_s, self.now_s, message, receipt.index, receipt.epoch, receipt.copies)
                 for message, receipt in zip(named, receipts, strict=bool(receipts))
+            )
+
+
+class Streamer(SimClient):
+    """Calls are `send`: `count` messages for the queue `to` of the other pair, over a stream for each."""
+
+    def __init__(self, pair: Pair, memory: Memory, plan: ClientPlan) -> None:
+        super().__init__(pair, memory, plan)
+        self.number = 0
+
+    async def work(self, client: aio.Client) -> None:
+        one, other = (
+            client.producer(f"//{FAR}/{to}", forward=True, client_id=self.plan.name) for to in (ORDERS, NOWHERE)
+        )
+        sending: list[asyncio.Task[None]] = []  # no group: it would not let a killed process go
+        async with one, other:
+            while self.at < len(self.calls):
+                call = self.calls[self.at]
+                await self.due(call)
+                count = number_of(call, "count", 1)
+                to = str(call.args["to"])
+                producer = one if to == ORDERS else other
+                who = number_of_plan(self) - (to != ORDERS)  # one stream does not wait for the other
+                messages = [Message(who, self.number + place) for place in range(count)]
+                self.at, self.number = self.at + 1, self.number + count
+                self.counted(call)
+                sending.append(asyncio.create_task(self._send(producer, to, messages)))
+            await asyncio.gather(*sending)
+
+    async def _send(self, producer: aio.Producer, to: str, messages: list[Message]) -> None:
+        links, asked_s = self.memory.links, self.now_s
+        links.sent.update({message: Sent(to, persistent=True, beside=None) for message in messages})
+        try:
+            receipts = await producer.send_many([payload_of(message) for message in messages], persistent=True)
+        except TandemqError as error:
+            self.expects(error)
+            if error.definite:
+                links.refused.update(dict.fromkeys(messages, error.reason))
+            return
+        self.run.count("streamed to another pair", len(messages))
+        self.run.books[TRANSMISSION].sent(
+            Acked(asked_s, self.now_s, message, receipt.index, receipt.epoch, receipt.copies)
+            for message, receipt in zip(messages, receipts, strict=True)
+        )
+
+
+class Forwarder(SimClient):
+    """Calls are `unit`: one message for a queue here and one for the other pair, in a unit that is open meanwhile."""
+
+    async def work(self, client: aio.Client) -> None:
+        while self.at < len(self.calls):
+            call = self.calls[self.at]
+            await self.due(call)
+            self.counted(call)
+            going = Message(number_of_plan(self), 2 * self.at)
+            self.at += 1
+            await self._unit(client, call, going)
+
+    async def _unit(self, client: aio.Client, call: Call, going: Message) -> None:
+        links, asked_s, beside = self.memory.links, self.now_s, beside_of(going)
+        links.sent[going] = Sent(ORDERS, persistent=True, beside=beside)
+        unit = client.unit(timeout=timedelta(seconds=20))
+        try:
+            await unit.enqueue(KEPT, [payload_of(beside)])
+            await unit.enqueue(f"//{FAR}/{ORDERS}", [Outgoing(payload_of(going), {"persistent": True})])
+            await asyncio.sleep(number_of(call, "hold_ms") / 1000)
+            if not call.args.get("commits", True):
+                links.refused[going] = "rolled back"
+                await unit.rollback()
+                return
+            receipts = await unit.commit()
+        except UnitAborted as aborted:
+            links.refused[going] = aborted.reason
+            self.run.sometimes("an open unit was aborted")
+            return
+        except TandemqError as error:
+            self.expects(error)
+            return  # its timeout ends it, if its commit does not
+        self.run.count("units sent to another pair")
+        for queue, message in ((TRANSMISSION, going), (KEPT, beside)):
+            (receipt,) = receipts[queue]
+            self.run.books[queue].sent(
+                [Acked(asked_s, self.now_s, message, receipt.index, receipt.epoch, receipt.copies)]
             )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from chaos.sim.clients.admins import Admin, Changer, Owner, Setup
 from chaos.sim.clients.batches import Batcher
 from chaos.sim.clients.journal import Reader
-from chaos.sim.clients.linkers import Linker
+from chaos.sim.clients.linkers import Forwarder, Linker, Streamer
 from chaos.sim.clients.open_units import Opener
 from chaos.sim.clients.posters import Poster, Sweeper
 from chaos.sim.clients.reactors import Reactor
@@ -51,6 +51,8 @@ ROLES: Mapping[str, type[SimClient]] = MappingProxyType(
         "worker": Worker,
         "opener": Opener,
         "linker": Linker,
+        "streamer": Streamer,
+        "forwarder": Forwarder,
         "reactor": Reactor,
     }
 )
