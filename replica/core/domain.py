@@ -21,6 +21,7 @@ from replica.core.mastership.epoch_record import epoch_record
 from replica.core.mastership.mastership import Mastership
 from replica.core.ordering.dying import Dying
 from replica.core.ordering.holding import Holding
+from replica.core.ordering.kept_reactions import KeptReactions
 from replica.core.ordering.orders import Orders
 from replica.core.replication.op_frame import op_frame_of
 from replica.core.replication.recall import answer_recall
@@ -83,11 +84,14 @@ class Domain:
             cooldown_ms=settings.cooldown_ms,
         )
         self.dying: Dying = Dying(shared, self.orders, ports.read)
+        self.kept: KeptReactions = KeptReactions(shared, self.orders, ports.read)
 
     def take(self) -> list[Effect]:
         """The effects since the last call, in order."""
         if self.orders.room.woken and self.shared.serving and not self.shared.draining:
             self.orders.room.serve()
+        if self.kept.unasked and self.shared.serving and not self.shared.draining:
+            self.kept.ask()
         if self.handoff.open is not None:
             self.handoff.observe()
         return self.shared.outbox.take()
@@ -157,6 +161,7 @@ class Domain:
         shared.state.note_history(shared.log.history)
         machine.apply(entry.log_index, epoch, header)
         self.watching.on_epoch()
+        self.kept.begin()
         meta: dict[str, bytes | None] = {state_key(shared.domain): shared.state.encode()}
         shared.outbox.add(Persist(appends=(entry,), meta=meta, token=EpochStored(epoch)))
         return entry.log_index
@@ -257,6 +262,7 @@ class Domain:
             if self.consumers.ahead.under_way:
                 self.consumers.ahead.look()
             self.orders.expire()
+            self.kept.on_tick()
             self.dying.look(now_ms)
             self.orders.replying.look(now_ms)
             if self.consumers.turns:

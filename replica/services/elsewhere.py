@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from google.protobuf.duration_pb2 import Duration
+
 from replica.core.messages.copies import HOPS, ORIGIN_QUEUE, REASON, hops_of
 from replica.core.state.calls import PendingCall
 from replica.core.state.outcomes import Failed, QueueDone
 from replica.machine import QueueCall, Refused
 from replica.machine.plan.dead_letters import HOPS_MAX
-from replica.machine.state.system_names import DEAD, xmit_queue
+from replica.machine.state.system_names import DEAD, kept_queue, xmit_queue
 from replica.node.members import LOCAL
 from replica.services.answers import FutureWaiter
 from tandemq.errors import TandemqError
@@ -90,7 +92,38 @@ async def ensure(members: Members, domain: Domain, name: str, target: str = "") 
         return None
     if target and (problem := await problem_of_target(members, target)) is not None:
         return problem
-    local, config = domain.shared.name == LOCAL, config_of(members, domain)
+    return await _make(members, domain, name, config_of(members, domain))
+
+
+async def ensure_kept(members: Members, domain: Domain, queue: str) -> Failed | Moved | None:
+    """Makes the queue of the reactions that are kept for one, where it is not there yet and that one allows reactions
+    (V11). Nobody but the manager puts anything in, and nobody takes it out: it is read by browsing.
+    """
+    machine = domain.shared.machine
+    queue_id = machine.queue_id(queue) if machine is not None else None
+    if machine is None or queue_id is None:
+        return None
+    target = machine.queue(queue_id)
+    if not target.config.reactions_enabled or machine.queue_id(kept_queue(target.name)) is not None:
+        return None
+    config = config_of(members, domain)
+    kind = admin_pb2.QueueConfig(
+        persistence=admin_pb2.PERSISTENCE_PERSISTENT,
+        queue_type=admin_pb2.QUEUE_TYPE_ONE_WAY,
+        overflow=admin_pb2.OVERFLOW_REJECT,
+        max_bytes=0,
+        dead_letter_queue="",
+        enqueue_enabled=False,
+        dequeue_enabled=False,
+        require_two=target.config.require_two,
+        empty_idle_expiry=Duration(),
+    )
+    config.MergeFrom(kind)
+    return await _make(members, domain, kept_queue(target.name), config)
+
+
+async def _make(members: Members, domain: Domain, name: str, config: admin_pb2.QueueConfig) -> Failed | Moved | None:
+    local = domain.shared.name == LOCAL
     holders = [members.member] if local else sorted({members.member, members.peer} - {""})
     call = QueueCall(QueueAction.QUEUE_ACTION_CREATE, name, config=config, members=holders, open_members=holders)
     node, waiter = members.node, FutureWaiter()
@@ -98,7 +131,7 @@ async def ensure(members: Members, domain: Domain, name: str, target: str = "") 
     node.dispatch(domain)
     result = await waiter.future
     if isinstance(result, Failed) and result.reason == Reason.REASON_QUEUE_EXISTS:
-        return None  # somebody else's first message
+        return None  # somebody else's first message, or reaction
     assert not isinstance(result, QueueDone) or result.queue == name
     return None if isinstance(result, QueueDone) else result  # type: ignore[return-value]  # Failed or Moved
 

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 @click.argument("queue")
 @where_options
 @click.option("--all", "everything", is_flag=True, help="All that fit, at one moment. Default: the first of them.")
+@click.option(
+    "--sticky",
+    type=DURATION,
+    help="Kept so long for what comes later, where it finds nothing to act on, or with --all; 0: as long as it may.",
+)
 @click.option("--delete", is_flag=True, help="Cancel them.")
 @click.option("--move-to", metavar="QUEUE", help="Put them into this queue.")
 @click.option("--set-body", metavar="TEXT", help="Change them: this is their body.")
@@ -55,6 +60,7 @@ def react(
     queue: str,
     where: Where | None,
     everything: bool,
+    sticky: int | None,
     delete: bool,
     move_to: str | None,
     report_to: str,
@@ -73,6 +79,7 @@ def react(
 
     \b
     Example: tandemq msg react timers --correlation-id order-17 --delete
+             tandemq msg react timers --group-id order-17 --all --delete --sticky 10m
              tandemq msg react orders --group-id customer-7 --all --move-to review
              tandemq msg react orders --correlation-id order-17 --set-body "2 boxes" --set-property boxes:=2
     """
@@ -94,6 +101,7 @@ def react(
             wanted,
             action,
             everything=everything,
+            sticky=None if sticky is None else timedelta(milliseconds=sticky),
             report_to=report_to,
             correlation_id=report_id,
             exceptions=Exceptions[exceptions.upper()],

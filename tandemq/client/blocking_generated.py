@@ -327,6 +327,7 @@ class Client:
         action: Cancel | MoveTo | Change,
         *,
         everything: bool = False,
+        sticky: timedelta | None = None,
         report_to: str = "",
         correlation_id: str = "",
         exceptions: Exceptions = Exceptions.NONE,
@@ -339,14 +340,19 @@ class Client:
         where: a text is a selector. Acts on the one that would be delivered first, delayed ones after all others; with
         `everything` on all that fit, up to 10,000, at one moment. A call that is repeated, as this one does by itself
         until it is answered, has one effect.
-        report_to: another queue, which gets a message about the outcome by the same record, with that correlation id.
+        sticky: kept for so long, up to an hour (timedelta(0): as long as it may be), for what arrives later and what
+        consumers give back: nobody is given a message that it fits. It is kept where nothing was found to act on, which
+        is STORED, and its first message uses it up; with `everything` always, and until its time is over.
+        report_to: another queue, which gets a message about the outcome by the same record, with that correlation id;
+        another one each time that a kept one acts.
         timeout: seconds more than the client's own that one attempt may take: a selector looks at each message of a
         deep queue.
         exceptions: with Cancel; what the queue in reply_to of each cancelled message gets.
 
         Nothing was done when it raises: Refused (REACTION_DISABLED) while the queue has no reactions_enabled,
         InvalidRequest (TXN_TOO_LARGE) when more fit than one record holds, ResourceExhausted (QUEUE_FULL) when the
-        other queue has no room for all of them, NotFound, Refused (CROSS_DOMAIN). All of it was done when
+        other queue has no room for all of them, ResourceExhausted (QUOTA_EXCEEDED) when 100,000 are kept for the queue,
+        1,000 of them with nothing but a selector, NotFound, Refused (CROSS_DOMAIN). All of it was done when
         NOT_ENOUGH_COPIES says that it is stored. TimedOut and InDoubt say that it is not known: repeat it then with the
         same `request_id` (16 bytes; None: a new one).
         """
@@ -356,6 +362,7 @@ class Client:
                 where,
                 action,
                 everything=everything,
+                sticky=sticky,
                 report_to=report_to,
                 correlation_id=correlation_id,
                 exceptions=exceptions,

@@ -65,7 +65,7 @@ class Outcome(IntEnum):
 
     UNKNOWN = 0
     APPLIED = 1  # it acted on one message at least
-    STORED = 2  # on none, and is kept for what comes later
+    STORED = 2  # on none, and is kept for what comes later (`sticky`)
     LOCKED = 3  # on none, and a consumer has one that fits
     DISCARDED = 4  # on none, and no consumer has one
 
@@ -85,6 +85,7 @@ class Reacted(NamedTuple):
     refused: int
     """They cannot be read, or are too large for the other queue."""
     kept: bool
+    """For what comes later (`sticky`)."""
     duplicate: bool
     """The call was a repetition; this is the first answer."""
     unreported: int = 0
@@ -98,6 +99,7 @@ async def react(
     action: Cancel | MoveTo | Change,
     *,
     everything: bool = False,
+    sticky: timedelta | None = None,
     report_to: str = "",
     correlation_id: str = "",
     exceptions: Exceptions = Exceptions.NONE,
@@ -110,14 +112,19 @@ async def react(
     where: a text is a selector. Acts on the one that would be delivered first, delayed ones after all others; with
     `everything` on all that fit, up to 10,000, at one moment. A call that is repeated, as this one does by itself
     until it is answered, has one effect.
-    report_to: another queue, which gets a message about the outcome by the same record, with that correlation id.
+    sticky: kept for so long, up to an hour (timedelta(0): as long as it may be), for what arrives later and what
+    consumers give back: nobody is given a message that it fits. It is kept where nothing was found to act on, which
+    is STORED, and its first message uses it up; with `everything` always, and until its time is over.
+    report_to: another queue, which gets a message about the outcome by the same record, with that correlation id;
+    another one each time that a kept one acts.
     timeout: seconds more than the client's own that one attempt may take: a selector looks at each message of a
     deep queue.
     exceptions: with Cancel; what the queue in reply_to of each cancelled message gets.
 
     Nothing was done when it raises: Refused (REACTION_DISABLED) while the queue has no reactions_enabled,
     InvalidRequest (TXN_TOO_LARGE) when more fit than one record holds, ResourceExhausted (QUEUE_FULL) when the
-    other queue has no room for all of them, NotFound, Refused (CROSS_DOMAIN). All of it was done when
+    other queue has no room for all of them, ResourceExhausted (QUOTA_EXCEEDED) when 100,000 are kept for the queue,
+    1,000 of them with nothing but a selector, NotFound, Refused (CROSS_DOMAIN). All of it was done when
     NOT_ENOUGH_COPIES says that it is stored. TimedOut and InDoubt say that it is not known: repeat it then with the
     same `request_id` (16 bytes; None: a new one).
     """
@@ -129,13 +136,7 @@ async def react(
         correlation_id=correlation_id,
         exception_report=pb.ExceptionReport.Name(exceptions),
     )
-    match action:
-        case Cancel():
-            reaction.delete.SetInParent()
-        case MoveTo(to):
-            reaction.move.queue = to
-        case Change():
-            reaction.update.CopyFrom(_to_update(action))
+    _put(reaction, action, sticky)
     request = pb.ReactRequest(
         request_id=request_id or new_request_id(),
         queue=name,
@@ -145,6 +146,23 @@ async def react(
     )
     wait = timedelta(seconds=timeout)
     reply = await link.caller.call(REACTION_SERVICE + "React", request, pb.ReactResponse, queue=name, wait=wait)
+    return _reacted(reply)
+
+
+def _put(reaction: pb.Reaction, action: Cancel | MoveTo | Change, sticky: timedelta | None) -> None:
+    """What it does, and for how long it is kept."""
+    if sticky is not None:
+        reaction.ttl.FromTimedelta(sticky)
+    match action:
+        case Cancel():
+            reaction.delete.SetInParent()
+        case MoveTo(to):
+            reaction.move.queue = to
+        case Change():
+            reaction.update.CopyFrom(_to_update(action))
+
+
+def _reacted(reply: pb.ReactResponse) -> Reacted:
     return Reacted(
         Outcome(reply.outcome) if reply.outcome in Outcome._value2member_map_ else Outcome.UNKNOWN,
         reply.applied,

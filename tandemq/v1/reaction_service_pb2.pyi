@@ -81,7 +81,7 @@ class ReactionUpdate(_message.Message):
     def __init__(self, payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., set_properties: _Optional[_Mapping[str, _message_pb2.PropertyValue]] = ..., remove_properties: _Optional[_Iterable[str]] = ..., priority: _Optional[int] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Reaction(_message.Message):
-    __slots__ = ("target", "scope", "delete", "move", "update", "report_to", "correlation_id", "exception_report")
+    __slots__ = ("target", "scope", "delete", "move", "update", "report_to", "correlation_id", "exception_report", "ttl")
     TARGET_FIELD_NUMBER: _ClassVar[int]
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     DELETE_FIELD_NUMBER: _ClassVar[int]
@@ -90,6 +90,7 @@ class Reaction(_message.Message):
     REPORT_TO_FIELD_NUMBER: _ClassVar[int]
     CORRELATION_ID_FIELD_NUMBER: _ClassVar[int]
     EXCEPTION_REPORT_FIELD_NUMBER: _ClassVar[int]
+    TTL_FIELD_NUMBER: _ClassVar[int]
     target: _message_pb2.MessageFilter
     scope: ReactionScope
     delete: ReactionDelete
@@ -98,7 +99,8 @@ class Reaction(_message.Message):
     report_to: str
     correlation_id: str
     exception_report: ExceptionReport
-    def __init__(self, target: _Optional[_Union[_message_pb2.MessageFilter, _Mapping]] = ..., scope: _Optional[_Union[ReactionScope, str]] = ..., delete: _Optional[_Union[ReactionDelete, _Mapping]] = ..., move: _Optional[_Union[ReactionMove, _Mapping]] = ..., update: _Optional[_Union[ReactionUpdate, _Mapping]] = ..., report_to: _Optional[str] = ..., correlation_id: _Optional[str] = ..., exception_report: _Optional[_Union[ExceptionReport, str]] = ...) -> None: ...
+    ttl: _duration_pb2.Duration
+    def __init__(self, target: _Optional[_Union[_message_pb2.MessageFilter, _Mapping]] = ..., scope: _Optional[_Union[ReactionScope, str]] = ..., delete: _Optional[_Union[ReactionDelete, _Mapping]] = ..., move: _Optional[_Union[ReactionMove, _Mapping]] = ..., update: _Optional[_Union[ReactionUpdate, _Mapping]] = ..., report_to: _Optional[str] = ..., correlation_id: _Optional[str] = ..., exception_report: _Optional[_Union[ExceptionReport, str]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ReactRequest(_message.Message):
     __slots__ = ("request_id", "queue", "reaction", "min_copies", "epoch")

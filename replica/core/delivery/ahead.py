@@ -95,6 +95,7 @@ class Ahead:
         return not (
             not op.first_index  # all of it was refused
             or op.queue_id in self.under_way
+            or op.queue_id in machine.state.kept  # a kept reaction is asked first
             or op.volatiles
             or queue.config.single_active
             or queue.groups is not None

@@ -322,6 +322,8 @@ class Consumers:
         return header
 
     def _planned(self, consumer: Consumer, wanted: Narrower | None) -> RecordHeader | None:
+        if self.orders.machine.state.kept:
+            wanted = self.orders.parts.kept.past(consumer.queue_id, wanted)
         most, until_ms = min(consumer.credit_messages, DELIVERY_MESSAGES_MAX), 0
         if consumer.unit:
             most, until_ms = min(most, self._check_unit(consumer)), self.orders.units.ends_ms(consumer.unit)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
 from replica.core.state.calls import ReadWeights
@@ -60,6 +61,9 @@ def order_beside(orders: Desk, waiter: Waiter, call: SideCall | ReadWeights) -> 
         else:
             done = WeightsDone([weights.told_weights(state, time_ms, call.table)])
     elif isinstance(call, BatchCall | AckBatchCall):  # a number is its own identity
+        if isinstance(call, BatchCall) and orders.machine.state.kept:
+            queue_id = orders.machine.queue_id(call.queue) or 0
+            call = replace(call, wanted=orders.parts.kept.past(queue_id, call.wanted))
         ordered = _order(orders, call)
         done = QueueDone(call.queue, 0, duplicate=isinstance(call, AckBatchCall) and not ordered)
     else:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from replica.core.state.calls import PendingEnqueue, Waiter
     from replica.core.state.outcomes import Answer
     from replica.core.state.shared import Shared
-    from replica.machine import Machine
+    from replica.machine import Machine, Narrower
     from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader, ReplyOp
 
 
@@ -69,6 +69,19 @@ class Answering(Protocol):
         """It is in the log: a copy may be owed."""
 
 
+class Unasked(Protocol):
+    """What kept reactions have not looked at yet."""
+
+    def on_ordered(self, header: RecordHeader, queue_ids: Sequence[int], /) -> None:
+        """A record was ordered, and something is kept for a queue of the domain."""
+
+    def on_kept(self, queue_id: int, bound: int, /) -> None:
+        """A reaction is kept since the last record; it has looked at all up to that index."""
+
+    def past(self, queue_id: int, wanted: Narrower | None, /) -> Narrower | None:
+        """What consumers of that queue may be given: nothing that a kept reaction has not been asked about."""
+
+
 class OrderParts(Protocol):
     """The domain, as far as the ordering reports to the other parts of it; they are built after it, as they need it."""
 
@@ -83,6 +96,9 @@ class OrderParts(Protocol):
 
     @property
     def holding(self) -> Parking: ...
+
+    @property
+    def kept(self) -> Unasked: ...
 
 
 class Desk(Protocol):

@@ -149,6 +149,8 @@ class Orders:
         shared.outbox.add(Persist(appends=(entry,), bodies=bodies, leased=int(leased)))
         queue_ids, freed, _ = self.machine.apply(entry.log_index, entry.epoch, header)
         self.touched = queue_ids
+        if self.machine.state.kept:
+            self.parts.kept.on_ordered(header, queue_ids)
         if self.room.lines:
             self.room.on_applied(queue_ids, changed=header.WhichOneof("op") == "queue")
         completing = self.parts.completing

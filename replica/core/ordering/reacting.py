@@ -7,12 +7,13 @@ locked, and what the reaction has removed is given to nobody (V4).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from replica.core.messages import copies
 from replica.core.messages.bodies import batch_of
 from replica.core.ordering.enqueued import is_all_volatile, not_enough
+from replica.core.ordering.kept_looks import KEPT_BY, KEPT_IN, key_of
 from replica.core.ordering.reaction_looks import ReactionLooks, first_of, where
 from replica.core.ordering.reaction_reports import exception_of, plan
 from replica.core.ordering.sweeps import times_of
@@ -20,10 +21,22 @@ from replica.core.state.outcomes import Failed, Moved, ReactionDone
 from replica.machine import Refused, columns_of, milliseconds
 from replica.machine.plan.content import check_counts
 from replica.machine.plan.move import check_copy, ranges_of
-from replica.machine.plan.react import Copies, ReactCall, check_count, check_other, check_reactions, plan_react
+from replica.machine.plan.react import (
+    Copies,
+    ReactCall,
+    check_count,
+    check_other,
+    check_reactions,
+    kept_ms,
+    plan_keep,
+    plan_react,
+)
+from replica.machine.sets.ranges import RangeSet
+from replica.machine.state.system_names import kept_queue
 from tandemq.peer.v1.record_pb2 import ReactionCounts
 from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange, Reason
+from tandemq.v1.message_pb2 import Message
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 if TYPE_CHECKING:
@@ -37,11 +50,12 @@ if TYPE_CHECKING:
     from replica.core.state.calls import Waiter
     from replica.core.state.shared import Shared
     from replica.machine import QueueState
-    from tandemq.peer.v1.record_pb2 import RecordHeader
-    from tandemq.v1.message_pb2 import Message
+    from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
 
 BYTES_MAX = 4 << 20
 """Of one record's body: what a frame holds."""
+CONTENT_TYPE = "application/x-protobuf; messageType=tandemq.v1.Reaction"
+"""Of the body of a kept reaction."""
 READ_MAX = 64 << 20
 """Of the records that hold the targets, where they are read: in one step."""
 
@@ -117,15 +131,36 @@ class Reacting:
             # What is hidden belongs to a publication, which is whole before anybody sees some of it.
             bound = machine.state.stages.seen(queue_id, queue.next_index - 1)
             reaction.begin(queue_id, bound, self.shared.state.epoch)
+        if reaction.keep is not None:
+            kept_ms(machine.state, reaction.keep.ttl_ms)
         if not self.looks.look(reaction, queue, self.exact_of(reaction.queue)):
             return None
-        return self._act(reaction, queue)
-
-    def _act(self, reaction: Reaction, queue: QueueState) -> ReactionDone:
-        orders = self.orders
         wanted = max(reaction.min_copies, 2 if queue.config.require_two else 1)
         if orders.copies < wanted:
             raise Refused(*not_enough(orders.copies, wanted))
+        done, _ = self._act(reaction, queue)
+        if done.counts.kept:
+            orders.parts.kept.on_kept(queue_id, reaction.bound)
+        return done
+
+    def act_kept(self, reaction: Reaction, queue: QueueState, targets: Sequence[int]) -> RecordHeader | None:
+        """One that is kept, on messages that fit it; None: none of them waits any more. Raises Refused.
+
+        A report that finds no room holds up nothing here: else its message would go to a consumer.
+        """
+        reaction.fits = RangeSet(ranges_of(targets))
+        waiting = where(reaction, queue).waiting
+        if not waiting:
+            return None
+        try:
+            return self._act(reaction, queue)[1]
+        except Refused:
+            if not reaction.report_to:
+                raise
+        return self._act(replace(reaction, report_to=""), queue)[1]
+
+    def _act(self, reaction: Reaction, queue: QueueState) -> tuple[ReactionDone, RecordHeader]:
+        orders = self.orders
         here = where(reaction, queue)
         if reaction.first:
             targets = [first_of(queue, here.waiting)] if here.waiting else []
@@ -134,15 +169,36 @@ class Reacting:
             targets = [index for low, high in here.waiting for index in range(low, high)]
         counts = ReactionCounts(locked=here.locked, dying=here.dying, inert=here.inert, refused=here.unread)
         making = self._made(reaction, queue, targets, counts)
+        if reaction.used is not None and not making.targets:
+            raise Refused(Reason.REASON_MESSAGE_NOT_FOUND, "none of them can be acted on")
         counts.applied = len(making.targets)
+        counts.kept = reaction.keep is not None and (not reaction.first or not counts.applied)
         state, time_ms = orders.machine.state, orders.time_ms
         reports = plan(state, time_ms, reaction, counts, making.exceptions, orders.room.lines)
         made = self._copies(reaction, queue, making) if making.rows else None
+        keeps, kept_rows = self._keeping(reaction, queue) if counts.kept else (None, [])
         call = ReactCall(
-            queue.queue_id, making.targets, counts, reaction.request_id, reaction.request_hash, made, reports.ops
+            queue.queue_id,
+            making.targets,
+            counts,
+            reaction.request_id,
+            reaction.request_hash,
+            made,
+            reports.ops,
+            keeps,
+            reaction.used if reaction.first else None,
         )
         header = plan_react(state, time_ms, call)
-        return self._order(header, [*making.rows, *reports.rows], counts)
+        return self._order(header, [*making.rows, *reports.rows, *kept_rows], counts), header
+
+    def _keeping(self, reaction: Reaction, queue: QueueState) -> tuple[EnqueueOp, list[Message]]:
+        """V11: what enters the queue of those that are kept."""
+        state, keep = self.orders.machine.state, reaction.keep
+        assert keep is not None
+        row = Message(payload=keep.body, content_type=CONTENT_TYPE, persistent=True)
+        row.ttl.FromMilliseconds(kept_ms(state, keep.ttl_ms))
+        columns = columns_of(EnqueueBatch(messages=batch_of([row])))
+        return plan_keep(state, self.orders.time_ms, queue, key_of(reaction.asked), columns), [row]
 
     def _order(self, header: RecordHeader, rows: Sequence[Message], counts: ReactionCounts) -> ReactionDone:
         orders, entered = self.orders, header.txn.enqueues
@@ -198,12 +254,22 @@ class Reacting:
         volatile = queue.copy_is_volatile(found.index, marked=found.message.persistent)
         if reaction.update is not None:
             row = copies.changed(found, reaction.update, volatile=volatile)
+            self._mark(row, reaction, queue)
             check_counts((len(row.properties),), 1)
             return row
         if not reaction.to:
             return None
         check_copy(self.orders.machine.state, reaction.to, len(found.message.payload), found.message.reply_to)
         return copies.copy_of(found.message, volatile=volatile)
+
+    def _mark(self, row: Message, reaction: Reaction, queue: QueueState) -> None:
+        """What a kept reaction has changed says so: neither it nor an older one acts on it again."""
+        state, number = self.orders.machine.state, reaction.used.at if reaction.used is not None else 0
+        if reaction.keep is not None and not reaction.first:
+            number = state.named(kept_queue(queue.name)).next_index  # that it is about to have
+        if number:
+            row.properties[KEPT_BY].integer = number
+            row.properties[KEPT_IN].text = kept_queue(queue.name)
 
     def _copies(self, reaction: Reaction, queue: QueueState, making: _Making) -> Copies:
         columns = columns_of(EnqueueBatch(messages=batch_of(making.rows)))

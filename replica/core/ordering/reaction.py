@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica.machine.sets.ranges import RangeSet
 from tandemq.v1 import reaction_service_pb2 as pb
@@ -12,6 +12,22 @@ if TYPE_CHECKING:
     from replica.core.selection.filters import Filter
     from replica.machine.sets.ranges import Run
     from tandemq.peer.v1.record_pb2 import ReactionCounts
+
+
+class ToKeep(NamedTuple):
+    """That a reaction is kept where it finds nothing to act on, or the scope is ALL (V11)."""
+
+    ttl_ms: int
+    """0: as long as it may."""
+    body: bytes
+    """The reaction as it was asked for, serialized."""
+
+
+class Used(NamedTuple):
+    """Where a kept reaction that acts now is kept."""
+
+    store_id: int
+    at: int
 
 
 @dataclass(slots=True, eq=False)
@@ -34,6 +50,10 @@ class Reaction:
     exceptions: pb.ExceptionReport = pb.EXCEPTION_REPORT_NONE
     """What is reported to the senders of what is removed."""
     min_copies: int = 0
+    keep: ToKeep | None = None
+    """None: what comes later is left alone."""
+    used: Used | None = None
+    """Not None: it was kept; nobody waits for an answer."""
 
     epoch: int = 0
     """In which it began here; 0: not yet."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 
 from replica.machine.apply.completion import apply_reply, begin_messages, take_owed
+from replica.machine.apply.kept import keep, note_ends
 from replica.machine.apply.lives import apply_alias, apply_defaults
 from replica.machine.apply.moves import apply_remove, count_delivery, take_moved
 from replica.machine.apply.queue import apply_queue
@@ -91,6 +92,8 @@ def _note(state: State, log_index: int, applied: Applied) -> Applied:
         applied = applied._replace(freed=_of_no_queue(state, applied.freed))
     state.applied_index = log_index
     state.touch(applied.queue_ids)
+    if state.kept:
+        note_ends(state, applied.queue_ids)
     if state.changes is not None:
         state.changes.note(applied)
     if state.idle.used:
@@ -240,6 +243,8 @@ def _show(state: State, log_index: int, queue: QueueState, op: record_pb2.Enqueu
 
 def _take_from_elsewhere(state: State, op: record_pb2.EnqueueOp, freed: list[int]) -> int:
     """What the manager put here leaves another queue, or is owed by it no longer; the queue that messages left."""
+    if op.HasField("kept"):
+        keep(state, state.queues[op.queue_id], op)
     if op.answers.queue_id:
         take_owed(state, op)
     if op.moved_from.queue_id:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from replica.machine.apply.kept import end_kept
 from replica.machine.apply.stage import forget_queue
 from replica.machine.features.batches import forget_batches
 from replica.machine.state.queue import QueueState
@@ -13,6 +14,8 @@ from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 def delete(state: State, queue: QueueState, freed: list[int]) -> None:
     """With its messages, leases, names and producers."""
     freed.extend(queue.log_indexes())
+    if state.kept:
+        end_kept(state, queue, freed)
     for lease_id in queue.leases:
         del state.leases[lease_id]
     for name in (queue.name, *queue.aliases):

@@ -17,6 +17,7 @@ from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
+from replica.machine.state.system_names import kept_queue
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_REACTED
@@ -44,6 +45,8 @@ class ReactCall:
     request_hash: int
     copies: Copies | None = None  # None: they are removed
     reports: Sequence[record_pb2.EnqueueOp] = ()  # of other queues, planned
+    keeps: record_pb2.EnqueueOp | None = None  # it is kept as well, planned
+    used: tuple[int, int] | None = None  # it was kept in that queue, at that index, and is used up
 
 
 def check_reactions(queue: QueueState) -> None:
@@ -93,7 +96,12 @@ def plan_react(state: State, now_ms: int, call: ReactCall) -> record_pb2.RecordH
             header.txn.enqueues.append(_change(state, now_ms, queue, call.targets, call.copies))
         else:
             header.txn.enqueues.append(_move(state, now_ms, queue, call.targets, call.copies))
+    if call.used is not None:
+        store_id, index = call.used
+        header.txn.removes.add(queue_id=store_id, final_state=FINAL_STATE_REACTED, ranges=_ranges([index]))
     header.txn.enqueues.extend(call.reports)
+    if call.keeps is not None:
+        header.txn.enqueues.append(call.keeps)
     first_ordinal = 0
     for op in header.txn.enqueues:
         op.first_ordinal = first_ordinal
@@ -114,6 +122,41 @@ def plan_report(state: State, now_ms: int, queue: str, columns: Columns, *, full
     op = header_of(state, to, now_ms, call, full=full).enqueue
     op.queue, op.internal = to.name, True
     return op
+
+
+def kept_ms(state: State, ttl_ms: int) -> int:
+    """V11: how long it is kept; 0: as long as it may. Raises Refused."""
+    most = state.limits.kept_ms_max
+    if not 0 <= ttl_ms <= most:
+        text = f"reaction.ttl is {ttl_ms} ms; a reaction is kept for {most} ms at most"
+        raise Refused(common_pb2.REASON_BAD_REQUEST, text, {"limit_ms": str(most)})
+    return ttl_ms or most
+
+
+def plan_keep(
+    state: State, now_ms: int, queue: QueueState, key: record_pb2.KeptKey, columns: Columns
+) -> record_pb2.EnqueueOp:
+    """V11: it enters the queue of those that are kept for that one. Raises Refused."""
+    store = state.named(kept_queue(queue.name))
+    limits, kept = state.limits, store.kept
+    if kept is not None and len(kept) >= limits.kept_max:
+        raise _too_many(queue, limits.kept_max, "reactions")
+    if kept is not None and key.by == record_pb2.KEPT_BY_SELECTOR and len(kept.selectors) >= limits.kept_selectors_max:
+        raise _too_many(queue, limits.kept_selectors_max, "reactions with nothing but a selector")
+    call = EnqueueCall(store.name, b"", 0, columns, min(store.open_members, default=""))
+    op = header_of(state, store, now_ms, call).enqueue
+    if op.refusals:
+        text = f"queue {store.name} does not take the reaction; see its attributes"
+        raise Refused(op.refusals[0].reason, text, {"queue": store.name})
+    op.queue, op.internal = store.name, True
+    op.kept.CopyFrom(key)
+    op.kept.queue_id = queue.queue_id
+    return op
+
+
+def _too_many(queue: QueueState, limit: int, what: str) -> Refused:
+    text = f"{limit} {what} are kept for queue {queue.name}, which is the most; wait until some end, or purge them"
+    return Refused(common_pb2.REASON_QUOTA_EXCEEDED, text, {"queue": queue.name, "limit": str(limit)})
 
 
 def _ranges(indexes: Sequence[int]) -> list[common_pb2.IndexRange]:

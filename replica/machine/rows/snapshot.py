@@ -28,6 +28,7 @@ from replica.machine.sets.pages import PagedSet
 from replica.machine.sets.spans import Spans
 from replica.machine.state.dedup_ids import DedupIds, IdRow
 from replica.machine.state.errors import Refused
+from replica.machine.state.kept import KeptIndex, KeptRow
 from replica.machine.state.limits import Limits
 from replica.machine.state.queue import Lease, QueueState, Totals, Unsaved
 from replica.machine.state.segments import COLUMNS, Extra, Segments, extra_of
@@ -118,6 +119,7 @@ class _QueueRow(msgspec.Struct, array_like=True):
     unsaved: tuple[int, int, bool] | None = None
     blocked: list[bytes] = msgspec.field(default_factory=list)
     versions: list[tuple[int, list[int]]] = msgspec.field(default_factory=list)
+    kept: tuple[int, list[KeptRow]] | None = None
 
 
 class _RequestRows(msgspec.Struct, array_like=True):
@@ -217,6 +219,7 @@ def _queue_row(queue: QueueState) -> _QueueRow:
         unsaved=None if queue.unsaved is None else (*queue.unsaved,),
         blocked=[bytes_of(level.edges()) for level in queue.groups.blocked] if queue.groups is not None else [],
         versions=queue.versions.rows() if queue.versions is not None else [],
+        kept=(queue.kept.queue_id, queue.kept.rows()) if queue.kept else None,
     )
 
 
@@ -295,6 +298,8 @@ def _derive(state: State) -> None:
             state.dying[queue.queue_id] = None
         if queue.unsaved is not None:
             state.saving[queue.queue_id] = None
+        if queue.kept is not None and queue.kept.queue_id in state.queues:
+            state.kept[queue.kept.queue_id] = queue
         beyond = queue.segments.after(state.commit_index)
         committed = (beyond[0][1] if beyond else queue.next_index) - 1
         queue.visible_index = state.stages.seen(queue.queue_id, committed)
@@ -347,6 +352,7 @@ def _queue(row: _QueueRow) -> QueueState:
     queue.reasons = row.reasons
     queue.unsaved = None if row.unsaved is None else Unsaved(*row.unsaved)
     queue.versions = Versions(row.versions) if row.versions else None
+    queue.kept = KeptIndex(*row.kept) if row.kept is not None else None
     keep_lines(queue)
     if queue.groups is not None:
         queue.groups.blocked = [PagedSet(range_set(edges)) for edges in row.blocked]

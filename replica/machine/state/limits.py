@@ -77,6 +77,10 @@ class Limits:
     stage_ms: int = 3_600_000
     stage_ms_max: int = 24 * 3_600_000
     writers_max: int = 1_000
+    # Reactions that are kept for one queue, and those of them that have nothing but a selector.
+    kept_max: int = 100_000
+    kept_selectors_max: int = 1_000
+    kept_ms_max: int = 3_600_000
     # Leases of a queue whose acks are remembered (replicated).
     settled_leases_kept: int = 10_000
 

@@ -20,6 +20,7 @@ from replica.machine.sets.spans import Spans
 from replica.machine.state.completions import Completions
 from replica.machine.state.dedup_ids import DedupIds
 from replica.machine.state.groups import Groups
+from replica.machine.state.kept import KeptIndex
 from replica.machine.state.segments import PLAIN, PRIORITIES, PRIORITY_DEFAULT, Part, Segments
 from replica.machine.state.versions import Versions
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -106,6 +107,7 @@ class QueueState:
         "groups",
         "idle_ms",
         "idle_since_ms",
+        "kept",
         "last_activity_ms",
         "leases",
         "length",
@@ -168,6 +170,7 @@ class QueueState:
         self.settled_order: deque[int] = deque()
         self.dedup_ids: DedupIds | None = None  # None: nobody has used one yet
         self.versions: Versions | None = None  # None: no reaction has changed a message of it yet
+        self.kept: KeptIndex | None = None  # None: its messages are no reactions that are kept for another queue
         self.totals = Totals()
         self.row = b""  # in the last snapshot; empty: touched since
         self.completions: Completions | None = None  # of the types whose senders may ask for more than STORED
@@ -299,6 +302,8 @@ class QueueState:
             drop_keys(self.deliveries, start, end)
         if self.versions:
             self.versions.forget(start, end)
+        if self.kept:
+            self.kept.forget(start, end)
 
     def copy_is_volatile(self, index: int, *, marked: bool) -> bool:
         """Of a message that goes elsewhere, as far as this queue can say: what is on its way to become persistent

@@ -44,6 +44,8 @@ class State:
         self.dying: dict[int, None] = {}  # queues that hold dying messages
         self.saving: dict[int, None] = {}  # queues whose volatile messages become persistent
         self.owing: dict[int, None] = {}  # queues of whose answers copies are owed to others
+        # Queues of kept reactions that are not empty, by the queue that they act on. It follows from the queues.
+        self.kept: dict[int, QueueState] = {}
         self.defaults: admin_pb2.QueueConfig | None = None  # of new queues; None: as the limits say
         self.defaults_version = 1
         self.gone = Totals()  # of queues that were deleted, summed: the domain's never fall

@@ -13,6 +13,8 @@ CONSUMER = "xmit"
 """Whose numbered batches those of transmission queues are (X3)."""
 DEAD = "SYSTEM.DEAD"
 """Messages that came from another manager and have no place here, or travelled too far (X5)."""
+REACTIVE = "SYSTEM.REACTIVE/"
+"""What it is followed by is the queue that the reactions in it are kept for (V11)."""
 _TARGET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -28,3 +30,14 @@ def target_of(queue: str) -> str:
 
 def is_system(queue: str) -> bool:
     return queue == DEAD or bool(target_of(queue))
+
+
+def kept_queue(queue: str) -> str:
+    """Where the reactions of a queue are kept."""
+    return REACTIVE + queue
+
+
+def kept_for(queue: str) -> str:
+    """The queue that the reactions in it are kept for; empty: it is no queue of reactions."""
+    name = queue.removeprefix(REACTIVE)
+    return name if name != queue else ""

@@ -29,6 +29,10 @@ class Versions:
         """Index of the message that an earlier version has become; None: there is no such one."""
         return self._by_place.get(_place(log_index, ordinal))
 
+    def places(self, index: int) -> list[tuple[int, int]]:
+        """Of the earlier versions of a message: log index and ordinal."""
+        return [(place >> 16, place & 0xFFFF) for place in self._by_index.get(index, ())]
+
     def replace(self, index: int, log_index: int, ordinal: int, new_index: int) -> None:
         """The message at that index and place leaves, and enters at another index."""
         places = (*self._by_index.pop(index, ()), _place(log_index, ordinal))

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import grpc
 
 from replica.core.ordering.reacting import Reacting
-from replica.core.ordering.reaction import Reaction, outcome_of
+from replica.core.ordering.reaction import Reaction, ToKeep, outcome_of
 from replica.core.state.outcomes import Failed, Moved, ReactionDone
-from replica.machine import Refused
+from replica.machine import Refused, milliseconds
 from replica.machine.plan.content import RESERVED, check_message
 from replica.machine.state.segments import PRIORITIES
 from replica.rpc.handlers import generic_handler
@@ -21,6 +21,7 @@ from replica.rpc.requests import REQUEST_BYTES_MAX, Context, check_request_id, f
 from replica.services import filters, forward
 from replica.services.answers import Answered, FutureWaiter, header_of, level_of
 from replica.services.checks import problem_of_ttl, stale_epoch
+from replica.services.elsewhere import ensure_kept
 from replica.services.locality import check_origin
 from replica.services.weighing import problem_of_reaction
 from tandemq.ambient import monotonic_s
@@ -91,6 +92,10 @@ class ReactionHandlers:
         for name in (request.reaction.move.queue, request.reaction.report_to):
             if (elsewhere := self._elsewhere(domain, name)) is not None:
                 return elsewhere
+        if request.reaction.HasField("ttl"):
+            lack = await ensure_kept(self.members, domain, request.queue)
+            if lack is not None:
+                return lack
         result = await self._run(domain, _reaction(request, asked))
         if not isinstance(result, ReactionDone):
             assert isinstance(result, Failed | Moved), "a reaction ends with its own answer"
@@ -193,7 +198,14 @@ def _reaction(request: pb.ReactRequest, asked: Filter) -> Reaction:
         correlation_id=reaction.correlation_id,
         exceptions=reaction.exception_report,
         min_copies=request.min_copies,
+        keep=_keep(reaction),
     )
+
+
+def _keep(reaction: pb.Reaction) -> ToKeep | None:
+    if not reaction.HasField("ttl"):
+        return None
+    return ToKeep(milliseconds(reaction.ttl), reaction.SerializeToString(deterministic=True))
 
 
 def _response(counts: ReactionCounts, header: ResponseHeader, *, duplicate: bool) -> pb.ReactResponse:

@@ -22,6 +22,14 @@ class QueueAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     QUEUE_ACTION_DESTROY: _ClassVar[QueueAction]
     QUEUE_ACTION_CONFIGURE: _ClassVar[QueueAction]
 
+class KeptBy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    KEPT_BY_UNSPECIFIED: _ClassVar[KeptBy]
+    KEPT_BY_ID: _ClassVar[KeptBy]
+    KEPT_BY_CORRELATION: _ClassVar[KeptBy]
+    KEPT_BY_GROUP: _ClassVar[KeptBy]
+    KEPT_BY_SELECTOR: _ClassVar[KeptBy]
+
 class ReaderAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     READER_ACTION_UNSPECIFIED: _ClassVar[ReaderAction]
@@ -44,6 +52,11 @@ QUEUE_ACTION_OPEN: QueueAction
 QUEUE_ACTION_CLOSE: QueueAction
 QUEUE_ACTION_DESTROY: QueueAction
 QUEUE_ACTION_CONFIGURE: QueueAction
+KEPT_BY_UNSPECIFIED: KeptBy
+KEPT_BY_ID: KeptBy
+KEPT_BY_CORRELATION: KeptBy
+KEPT_BY_GROUP: KeptBy
+KEPT_BY_SELECTOR: KeptBy
 READER_ACTION_UNSPECIFIED: ReaderAction
 READER_ACTION_REGISTER: ReaderAction
 READER_ACTION_ADVANCE: ReaderAction
@@ -108,7 +121,7 @@ class Refusal(_message.Message):
     def __init__(self, ordinal: _Optional[int] = ..., reason: _Optional[_Union[_common_pb2.Reason, str]] = ...) -> None: ...
 
 class EnqueueOp(_message.Message):
-    __slots__ = ("queue_id", "client_id", "first_sequence", "count", "first_index", "refusals", "priorities", "expires_at_ms", "volatiles", "payload_bytes", "downgraded", "internal", "deliver_at_ms", "groups", "dedup_ids", "duplicates", "moved_from", "moved_final", "dropped", "addressed", "answers", "first_ordinal", "queue", "updated", "staged")
+    __slots__ = ("queue_id", "client_id", "first_sequence", "count", "first_index", "refusals", "priorities", "expires_at_ms", "volatiles", "payload_bytes", "downgraded", "internal", "deliver_at_ms", "groups", "dedup_ids", "duplicates", "moved_from", "moved_final", "dropped", "addressed", "answers", "first_ordinal", "queue", "updated", "staged", "kept")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -134,6 +147,7 @@ class EnqueueOp(_message.Message):
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     UPDATED_FIELD_NUMBER: _ClassVar[int]
     STAGED_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     client_id: bytes
     first_sequence: int
@@ -159,7 +173,8 @@ class EnqueueOp(_message.Message):
     queue: str
     updated: bool
     staged: int
-    def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., duplicates: _Optional[_Iterable[_Union[_queue_service_pb2.EntryDuplicate, _Mapping]]] = ..., moved_from: _Optional[_Union[QueueRanges, _Mapping]] = ..., moved_final: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., dropped: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., addressed: _Optional[_Iterable[int]] = ..., answers: _Optional[_Union[QueueRanges, _Mapping]] = ..., first_ordinal: _Optional[int] = ..., queue: _Optional[str] = ..., updated: bool = ..., staged: _Optional[int] = ...) -> None: ...
+    kept: KeptKey
+    def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., duplicates: _Optional[_Iterable[_Union[_queue_service_pb2.EntryDuplicate, _Mapping]]] = ..., moved_from: _Optional[_Union[QueueRanges, _Mapping]] = ..., moved_final: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., dropped: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., addressed: _Optional[_Iterable[int]] = ..., answers: _Optional[_Union[QueueRanges, _Mapping]] = ..., first_ordinal: _Optional[int] = ..., queue: _Optional[str] = ..., updated: bool = ..., staged: _Optional[int] = ..., kept: _Optional[_Union[KeptKey, _Mapping]] = ...) -> None: ...
 
 class TxnOp(_message.Message):
     __slots__ = ("settles", "enqueues", "unit_id", "replies", "removes", "writer", "number", "digest", "query_id")
@@ -402,6 +417,16 @@ class RemoveOp(_message.Message):
     behind: _containers.RepeatedCompositeFieldContainer[_queue_admin_service_pb2.LeftBehind]
     reaction: ReactionCounts
     def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., final_state: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., total: _Optional[int] = ..., left: _Optional[int] = ..., leased: _Optional[int] = ..., behind: _Optional[_Iterable[_Union[_queue_admin_service_pb2.LeftBehind, _Mapping]]] = ..., reaction: _Optional[_Union[ReactionCounts, _Mapping]] = ...) -> None: ...
+
+class KeptKey(_message.Message):
+    __slots__ = ("queue_id", "by", "hashes")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    HASHES_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    by: KeptBy
+    hashes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, queue_id: _Optional[int] = ..., by: _Optional[_Union[KeptBy, str]] = ..., hashes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ReactionCounts(_message.Message):
     __slots__ = ("applied", "locked", "inert", "dying", "refused", "kept", "unreported")

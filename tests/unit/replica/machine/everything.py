@@ -31,7 +31,7 @@ from replica.machine.features.batches import plan_batch
 from replica.machine.features.readers import plan_lose, plan_register
 from replica.machine.features.weights import plan_publish_weights
 from replica.machine.plan.names import AliasCall, DefaultsCall, plan_alias, plan_defaults
-from replica.machine.plan.react import Copies, ReactCall, plan_react
+from replica.machine.plan.react import Copies, ReactCall, plan_keep, plan_react
 from replica.machine.plan.reply import plan_reply
 from replica.machine.plan.stage import plan_publish, plan_stage, plan_staged
 from replica.machine.plan.time import next_due_ms
@@ -44,7 +44,7 @@ from replica.machine.state.requests import Requests
 from replica.machine.state.segments import Segments
 from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
-from tandemq.peer.v1.record_pb2 import ReactionCounts
+from tandemq.peer.v1.record_pb2 import KEPT_BY_GROUP, KEPT_BY_ID, KEPT_BY_SELECTOR, KeptKey, ReactionCounts
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2
 from tests.unit.replica.machine.driver import ACK, REJECT, Driver, batch_of, ranges_of
@@ -288,7 +288,7 @@ def unit(driver: Driver) -> None:
 
 
 def reaction(driver: Driver) -> None:
-    """One that removed something, one that changed something, and what they came to."""
+    """One that removed something, one that changed something, some that are kept, and what they came to."""
     driver.create("reactive", reactions_enabled=True, queue_type=admin_pb2.QUEUE_TYPE_ONE_WAY_ACK)
     driver.send(3, queue="reactive")
     queue_id = driver.master.queue_id("reactive")
@@ -296,3 +296,11 @@ def reaction(driver: Driver) -> None:
     order(driver, plan_react, ReactCall(queue_id, [1], ReactionCounts(applied=1, locked=2), b"R" * 16, 1))
     copies = Copies("reactive", columns_of(batch_of([2])), [0], [0])
     order(driver, plan_react, ReactCall(queue_id, [2], ReactionCounts(applied=1), b"C" * 16, 1, copies))
+    driver.create("SYSTEM.REACTIVE/reactive", enqueue_enabled=False, dequeue_enabled=False)
+    queue = driver.master.queue(queue_id)
+    for number, key in enumerate(
+        (KeptKey(by=KEPT_BY_ID, hashes=[7, 8]), KeptKey(by=KEPT_BY_GROUP, hashes=[7]), KeptKey(by=KEPT_BY_SELECTOR))
+    ):
+        keeps = plan_keep(driver.master.state, driver.now_ms, queue, key, columns_of(batch_of([1])))
+        found = ReactionCounts(kept=True)
+        order(driver, plan_react, ReactCall(queue_id, [], found, b"K" * 15 + bytes([number]), 1, keeps=keeps))

@@ -1,0 +1,168 @@
+"""Finds the kept reactions that a message fits: by hashes of its ids, then by what it says. Orders nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from replica.core.messages.copies import FIRST_ID
+from replica.core.ordering.reaction import Reaction, Used
+from replica.core.ordering.reaction_looks import is_inert
+from replica.core.selection.filters import Read, entry_of, filter_of, fits, ordinal_of, place_of
+from replica.machine.state.kept import kept_hash, place_name
+from tandemq.peer.v1.record_pb2 import (
+    KEPT_BY_CORRELATION,
+    KEPT_BY_GROUP,
+    KEPT_BY_ID,
+    KEPT_BY_SELECTOR,
+    KeptKey,
+)
+from tandemq.v1 import reaction_service_pb2 as pb
+from tandemq.v1.queue_service_pb2 import EnqueueBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from replica.core.messages.bodies import Stored
+    from replica.core.selection.filters import Filter
+    from replica.core.state.shared import Shared
+    from replica.machine import Part, QueueState
+    from replica.machine.state.kept import KeptIndex
+    from tandemq.v1.message_pb2 import PropertyValue
+
+SOURCE_ID = "tq_source_id"
+"""The id that a message had at the manager where it was first put (X2)."""
+KEPT_BY, KEPT_IN = "tq_kept_reaction", "tq_kept_queue"
+"""What a message says that a kept reaction has changed: which one, by its index, and for which queue it is kept. Those
+up to there act on it no more.
+"""
+Places = frozenset[tuple[int, int, int]]
+
+
+class KeptEntry(NamedTuple):
+    """A kept reaction."""
+
+    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
+    reaction: Reaction
+    rest: Filter
+    """What it asks for beside ids."""
+    expires_at_ms: int
+
+
+def reaction_of(queue: str, asked: pb.Reaction) -> Reaction:
+    """Which no call asks for now. Raises Refused."""
+    found = filter_of(asked.target)
+    assert found is not None, "a reaction without a target is not kept"
+    return Reaction(
+        queue,
+        found,
+        asked.scope != pb.REACTION_SCOPE_ALL,
+        b"",
+        0,
+        to=asked.move.queue,
+        update=asked.update if asked.HasField("update") else None,
+        report_to=asked.report_to,
+        correlation_id=asked.correlation_id,
+        exceptions=asked.exception_report,
+    )
+
+
+def key_of(asked: Filter) -> KeptKey:
+    """What a kept reaction is found by: the narrowest of what it asks for."""
+    if asked.places is not None:
+        return KeptKey(by=KEPT_BY_ID, hashes=sorted({kept_hash(place_name(*place)) for place in asked.places}))
+    if asked.correlation_id is not None:
+        return KeptKey(by=KEPT_BY_CORRELATION, hashes=[kept_hash(asked.correlation_id)])
+    if asked.group_id is not None:
+        return KeptKey(by=KEPT_BY_GROUP, hashes=[kept_hash(asked.group_id)])
+    return KeptKey(by=KEPT_BY_SELECTOR)
+
+
+class KeptLooks:
+    """Of one domain at one member."""
+
+    def __init__(self, shared: Shared, read: Callable[[int], Stored | None]) -> None:
+        """`read`: a record from the store, by log index; None: it is not here, or damaged."""
+        self.shared = shared
+        self.read = read
+        self._entries: dict[tuple[int, int], KeptEntry | None] = {}
+        """By queue and index, those that were needed; None: it cannot be read."""
+
+    def forget(self, store_id: int = 0) -> None:
+        """What is kept in that queue, or in all, may be other reactions now."""
+        self._entries = {key: entry for key, entry in self._entries.items() if store_id and key[0] != store_id}
+
+    def messages(self, log_index: int) -> Read | None:
+        """The batch of one record."""
+        stored = self.read(log_index)
+        if stored is None:
+            return None
+        return Read(EnqueueBatch.FromString(stored.body).messages, stored.time_ms, len(stored.body))
+
+    def entry(self, queue: QueueState, store: QueueState, index: int) -> KeptEntry | None:
+        """One that is kept for that queue. None: it is not to be read."""
+        key = store.queue_id, index
+        if key not in self._entries:
+            self._entries[key] = self._read_entry(queue.name, store, index)
+        return self._entries[key]
+
+    def _read_entry(self, queue: str, store: QueueState, index: int) -> KeptEntry | None:
+        for part in store.segments.parts(index, index + 1):
+            row = self.messages(part.log_index)
+            if row is not None:
+                asked = pb.Reaction.FromString(row.messages.payloads[ordinal_of(part, index)])
+                reaction = reaction_of(queue, asked)
+                reaction.used = Used(store.queue_id, index)
+                return KeptEntry(index, reaction, reaction.asked._replace(places=None), part.expiry(index))
+        return None
+
+    def fitting(self, queue: QueueState, store: QueueState, part: Part, index: int, row: Read) -> Iterator[KeptEntry]:
+        """Those that act on that message, the oldest first, whether or not their time is over."""
+        ordinal = ordinal_of(part, index)
+        kept = store.kept
+        if kept is None or is_inert(row, ordinal):
+            return
+        places = self._places(queue, part, index, row, ordinal) if kept.has(KEPT_BY_ID) else frozenset()
+        found = sorted({*kept.selectors, *_by_ids(kept, places, row, ordinal)})
+        after = _seen_to(row, ordinal, store.name) if found else 0
+        for each in found:
+            entry = self.entry(queue, store, each) if each > after else None
+            if entry is None:
+                continue
+            named = entry.reaction.asked.places
+            if (named is None or named & places) and fits(entry.rest, self.shared.domain, part, index, row):
+                yield entry
+
+    def _places(self, queue: QueueState, part: Part, index: int, row: Read, ordinal: int) -> Places:
+        """V3: of all ids that the message has or had."""
+        domain = self.shared.domain
+        found = {(domain, part.log_index, ordinal)}
+        if queue.versions is not None:
+            found.update((domain, *place) for place in queue.versions.places(index))
+        properties = _properties(row, ordinal)
+        for name in (FIRST_ID, SOURCE_ID):
+            if name in properties and len(data := properties[name].data) == 16:
+                found.add(place_of(data))
+        return frozenset(found)
+
+
+def _by_ids(kept: KeptIndex, places: Places, row: Read, ordinal: int) -> Iterator[int]:
+    for place in places:
+        yield from kept.find(KEPT_BY_ID, place_name(*place))
+    for by, column in (
+        (KEPT_BY_CORRELATION, row.messages.correlation_ids),
+        (KEPT_BY_GROUP, row.messages.group_ids),
+    ):
+        if kept.has(by):
+            yield from kept.find(by, entry_of(column, ordinal))
+
+
+def _properties(row: Read, ordinal: int) -> Mapping[str, PropertyValue]:
+    column = row.messages.properties
+    return column[0 if len(column) == 1 else ordinal].entries if column else {}
+
+
+def _seen_to(row: Read, ordinal: int, store: str) -> int:
+    properties = _properties(row, ordinal)
+    if KEPT_IN in properties and KEPT_BY in properties and properties[KEPT_IN].text == store:
+        return properties[KEPT_BY].integer
+    return 0
