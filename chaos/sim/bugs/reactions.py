@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
 import replica.core.ordering.reacting
 import replica.core.ordering.reaction_looks
 from chaos.sim.bugs.planting import Patch, bug
+from replica.core.ordering.kept_reactions import KeptReactions
 from replica.core.ordering.reacting import Reacting
+from replica.machine.plan.react import plan_react
 from replica.machine.state.completions import Completions
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_REACTED
 
@@ -18,8 +21,11 @@ if TYPE_CHECKING:
     from replica.core.ordering.reaction import Reaction
     from replica.core.selection.filters import Read
     from replica.core.state.calls import Waiter
-    from replica.machine import QueueState
+    from replica.machine import Narrower, QueueState
+    from replica.machine.plan.react import ReactCall
     from replica.machine.sets.ranges import Run
+    from replica.machine.state.state import State
+    from tandemq.peer.v1.record_pb2 import RecordHeader
 
 REACTIONS = "reactions"
 
@@ -58,3 +64,26 @@ def handles_end_with_the_first_version(patch: Patch) -> None:
         self.end(index, index + 1, FINAL_STATE_REACTED)
 
     patch.setattr(Completions, "hand_on", hand_on)
+
+
+@bug("kept-asked-too-late", "V12", "A kept reaction is asked at the next tick, and consumers do not wait.", REACTIONS)
+def kept_reactions_are_asked_too_late(patch: Patch) -> None:
+    original = KeptReactions.ask
+
+    def past(_self: KeptReactions, _queue_id: int, wanted: Narrower | None) -> Narrower | None:
+        return wanted
+
+    def ask(_self: KeptReactions) -> None:
+        return
+
+    patch.setattr(KeptReactions, "past", past)
+    patch.setattr(KeptReactions, "ask", ask)
+    patch.setattr(KeptReactions, "on_tick", original)
+
+
+@bug("kept-used-again", "V12", "A kept reaction to the first message acts on the next one too.", REACTIONS)
+def kept_reactions_are_never_used_up(patch: Patch) -> None:
+    def forgetful(state: State, now_ms: int, call: ReactCall) -> RecordHeader:
+        return plan_react(state, now_ms, replace(call, used=None))
+
+    patch.setattr(replica.core.ordering.reacting, "plan_react", forgetful)

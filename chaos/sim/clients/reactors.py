@@ -1,11 +1,13 @@
 """A simulated client that thinks better of what others have sent: it cancels, moves and changes messages of a group
-that nobody has taken yet, and repeats its calls. `chaos.sim.judges.reactions` judges what came of it.
+that nobody has taken yet, some of them for a while to come, and repeats its calls. `chaos.sim.judges.reactions` judges
+what came of it.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -53,6 +55,7 @@ class Reactor(SimClient):
 
     async def _react(self, client: aio.Client, call: Call) -> None:
         name = hashlib.blake2b(f"reaction {self.plan.name}/{self.at}".encode(), digest_size=16).digest()
+        kept_ms = int(str(call.args.get("kept_ms", 0)))
         asked = Asked(str(call.args["line"]), bool(call.args["everything"]), call.kind)
         self.book.wishes.reactions[name] = asked
         try:
@@ -61,6 +64,7 @@ class Reactor(SimClient):
                 Where(group_id=asked.line),
                 VERBS[asked.verb],
                 everything=asked.everything,
+                sticky=timedelta(milliseconds=kept_ms) if kept_ms else None,
                 request_id=name,
             )
         except TandemqError as error:

@@ -116,6 +116,8 @@ class _Draw:
         for at_ms in self._times(9):
             args: dict[str, Value] = {"line": f"line-{self.stream.randrange(GROUPS)}", "again": pick(AGAIN)}
             args["everything"] = pick((True, False))
+            if kept_ms := pick((0, 0, 300, 2_000)):
+                args["kept_ms"] = kept_ms
             calls.append(Call(at_ms, pick(("cancel", "move", "change", "change")), args))
         self._add("reactor", self._with_deaths(calls), {"queue": WORK})
 

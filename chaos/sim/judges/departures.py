@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from chaos.sim.judges import fates
 from chaos.sim.judges.fates import ANSWER, PLACE, WAITS, Fates
+from chaos.sim.judges.kept import PREFIX as KEPT
 from chaos.sim.judges.reactions import reactions_do_as_they_were_asked
 from chaos.sim.judges.shelves import FINALS, name_of
 from chaos.sim.pair.books import ANSWERS, FATED, MOVING, message_of, payload_of
@@ -183,6 +184,8 @@ def nothing_leaves_by_itself(pair: Pair, found: Fates) -> Iterator[Finding]:
             if payload_of(ack.message) not in found.payloads:
                 yield LOST, f"{ack.message}, acknowledged at index {ack.index} of {book.name}, is not in the log"
     for copy in found.all():
+        if copy.shelf.name.startswith(KEPT):
+            continue
         book = pair.run.books[copy.shelf.name]
         if not copy.final and book.kind in FATED:
             yield LOST, f"{name_of(copy)} has not ended, and the queue is drained"
@@ -195,6 +198,8 @@ def nothing_leaves_by_itself(pair: Pair, found: Fates) -> Iterator[Finding]:
 def senders_hear_the_truth(pair: Pair, found: Fates) -> Iterator[Finding]:
     """Index by index, end by end."""
     for shelf in found.shelves.values():
+        if shelf.name.startswith(KEPT):
+            continue
         book = pair.run.books[shelf.name]
         for ack in book.history.acked if book.kind in FATED else ():
             copy = shelf.copies.get(ack.index)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from chaos.sim.judges import logs
 from chaos.sim.judges.invariants import Name
+from chaos.sim.judges.kept import KeptOnes
 from chaos.sim.judges.shelves import PRIORITY, Copy, Shelf, name_of
 from tandemq.peer.v1 import record_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin
@@ -74,6 +75,7 @@ class Fates:
         """In which each of these records was made."""
         self.reactions: dict[bytes, Reacted] = {}
         """By the request id of its record."""
+        self.kept = KeptOnes()
         self.payloads: dict[bytes, Copy] = {}
         """Where each is, or was last."""
         self._leases: dict[int, list[Copy]] = {}
@@ -119,6 +121,9 @@ class Fates:
     def _note_reaction(self, header: pb.RecordHeader) -> None:
         """Before anything of it has happened."""
         for removed in (each for each in header.txn.removes if each.HasField("reaction")):
+            if not header.request_id:
+                self.problems += self.kept.on_record(self._name, header, removed, self.shelves)
+                continue
             shelf = self.shelves[removed.queue_id]
             ranges = [*removed.ranges]
             for op in header.txn.enqueues:
@@ -191,6 +196,9 @@ class Fates:
         if op.answers.queue_id:
             for request, copy in zip(_each(self.shelves[op.answers.queue_id], op.answers.ranges), entered, strict=True):
                 self._pay(request, copy)
+        if op.HasField("kept"):
+            self.kept.add(entered[0], self.shelves[op.kept.queue_id])
+            return
         for copy in entered:
             known = self.payloads.get(copy.payload)
             if known is not None and not op.moved_from.queue_id:
@@ -217,6 +225,7 @@ class Fates:
             time_ms + ttl_ms if ttl_ms else 0,
         )
         copy.inert = _at(batch.inerts, ordinal, False)
+        copy.changed_by = _at(batch.properties, ordinal, Properties()).entries["tq_kept_reaction"].integer
         copy.waits = copy.not_before_ms > time_ms
         self.counts["delayed messages"] += copy.waits
         shelf.copies[index] = copy
@@ -324,6 +333,7 @@ class Fates:
             self._require(first is copy, LINES, copy, f"is delivered before {name_of(first)}")
             late = 0 < copy.expires_ms <= time_ms
             self._require(not late, ENDS, copy, "is delivered, and its time is over")
+            self.problems += self.kept.on_lease(self._name, copy, time_ms)
             if op.immediate:
                 self._leave(copy, service.FINAL_STATE_CONSUMED)
             else:

@@ -26,6 +26,8 @@ def reactions_do_as_they_were_asked(pair: Pair, found: Fates) -> Iterator[tuple[
         else:
             yield from _of_one(done, asked)
             _note(pair, done, asked)
+    if found.kept.hits:
+        pair.run.sometimes("a kept reaction that acted on what arrived")
     for book in pair.run.books:
         for request_id, applied in book.wishes.reacted.items():
             acted = found.reactions.get(request_id)

@@ -91,6 +91,7 @@ NAMED = MappingProxyType(
         "a reaction that acted: move": "and what it moved was in the other queue alone",
         "a reaction that acted: change": "and its sender heard of the end of what it had become",
         "a reaction that found its messages with a consumer": "and left them alone",
+        "a kept reaction that acted on what arrived": "and nobody was given it",
         "a reaction repeated after its answer, at either member": "and it got the first answer",
         "a delayed message cancelled, moved or changed": "before its time",
         "a numbered batch read again": "and it was the same rows",

@@ -62,6 +62,10 @@ class Copy:
     """The queue that is to get a copy of the answer, and has not."""
     inert: bool = False
     """No reaction may act on it."""
+    changed_by: int = 0
+    """Index of the kept reaction that has made it what it is; 0: none has."""
+    was_held: bool = False
+    """Somebody has had it."""
     became: Copy | None = None
     """What a reaction has made of it, in the same queue."""
 
