@@ -92,7 +92,7 @@ def _charts(seen: Seen, began_ms: int, end_s: float) -> list[Chart]:
             stretch,
             (("cancelled", "#b36b00", cancelled), ("exchanged", "#4a7fb5", changed), ("reports", "#999999", asked)),
         ),
-        Chart("second pair", "now", (("entries that wait for it", "#b79fd1", waiting),)),
+        Chart("second pair", "now", (("waiting", "#b79fd1", waiting),)),
     ]  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,6 +35,7 @@ from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 
 DEADLINE_S = 900.0  # a machine that others use too is slow, and no fault
 ATTEMPT_S = 2.0
+KEPT = timedelta(minutes=30)  # the reaction that cancels an airline
 LOOK_S, SYNC_DEADLINE_S, TAKEOVER_DEADLINE_S = 0.4, 60.0, 30.0
 BATCH_ROWS = 100  # of the sender
 POST_EVERY_S, POSTED_ROWS = 0.5, 500  # of whoever posts the ledger
@@ -54,7 +56,6 @@ class Plan:
     worker_dies_at: float = 0.45
     cut_at: float = 0.35
     healed_at: float = 0.55
-    sticky: bool = False
 
 
 class Story:
@@ -199,22 +200,24 @@ class Story:
                     await client.transact([taken], {f"//{TARGET}/{LEDGER}": entries})
 
     async def _cancel(self, client: aio.Client) -> None:
+        """Once, when half of its flights are sent: the others are cancelled as they arrive, or come back."""
         mine = [flight.row for flight in self.flights if flight.carrier == self.airline]
-        rounds = [mine[len(mine) // 2]] if self._plan.sticky else [mine[len(mine) // 2], len(self.flights)]
-        for number, row in enumerate(rounds, 1):
-            await self._sent(row)
-            label = f"{CANCEL}-{number}"
-            done = await client.react(
-                FLIGHTS,
-                Where(group_id=self.airline),
-                Cancel(),
-                everything=True,
-                report_to=REPORTS,
-                correlation_id=label,
-            )
-            self.seen.answers.append(Answer(label, done.applied, done.locked, self._plan.sticky))
-            self.counts.cancelled += done.applied
-            self.note(REACTION, "", f"{self.airline} is cancelled: {done.applied} waited, workers had {done.locked}")
+        await self._sent(mine[len(mine) // 2])
+        label = f"{CANCEL}-{self.airline}"
+        done = await client.react(
+            FLIGHTS,
+            Where(group_id=self.airline),
+            Cancel(),
+            everything=True,
+            sticky=KEPT,
+            report_to=REPORTS,
+            correlation_id=label,
+        )
+        self.seen.answers.append(Answer(label, done.applied, done.locked, sticky=done.kept))
+        self.counts.cancelled += done.applied
+        self.note(
+            REACTION, "", f"{self.airline} is cancelled: {done.applied} flights waited, workers had {done.locked}"
+        )
 
     async def _exchange(self, client: aio.Client) -> None:
         for exchange in self.exchanges:

@@ -30,7 +30,7 @@ def test_no_unit_is_half_done_whatever_dies_and_the_account_notices_what_is_plan
     assert totals.legs == totals.ledger == totals.ledger_remote == totals.units_committed
     assert totals.dead_letters == totals.dead_letters_expected == 2
     assert totals.units_rolled_back >= 18
-    assert totals.cancelled == totals.cancelled_expected > 0
+    assert totals.cancelled == totals.cancelled_expected > 136 // 2, "more than were sent when they were cancelled"
     assert totals.changed == totals.changed_expected > 0
     assert (totals.half_units, totals.lost, totals.duplicates, totals.order_breaks) == (0, 0, 0, 0)
     assert totals.kills == 3
