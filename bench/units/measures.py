@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from bench.growth.meter import cpu_us
@@ -28,6 +29,7 @@ TARGET = "west"
 BATCH = 100
 PAYLOAD = b"x" * 200
 WAIT_S = 120.0
+KEPT = timedelta(hours=1)
 
 Step = Callable[[], Awaitable[float]]
 
@@ -149,6 +151,39 @@ async def react_by_id(world: World) -> Figure:
     turns = [await one_each() for _ in range(world.size.turns)]
     what = f"p50 of React by id at {world.size.deep:,} queued / p50 of one enqueue there"
     return Figure(what, "ms", Bound(2.0), turns)
+
+
+async def sticky(world: World) -> Figure:
+    """A message in a queue that many reactions are kept for, none of which fits it, beside one in a queue without."""
+    here, size = world.here, world.size
+    for queue in ("empty", "kept"):
+        await here.create_queue(queue, QueueConfig(reactions_enabled=True))
+    left = list(range(size.kept))
+
+    async def keep() -> None:
+        while left:
+            number = left.pop()
+            by = (
+                Where(ids=(number.to_bytes(16, "big"),)),
+                Where(correlation_id=f"order-{number}"),
+                Where(group_id=f"customer-{number}"),
+            )
+            done = await here.react("kept", by[number % 3], Cancel(), sticky=KEPT)
+            assert done.kept, "nothing fits it yet"
+
+    await asyncio.gather(*(keep() for _ in range(size.workers)))
+    messages = [Outgoing(PAYLOAD, {"correlation_id": f"c-{n}", "group_id": f"g-{n}"}) for n in range(BATCH)]
+
+    async def into(queue: str) -> float:
+        before = world.cpu_us()
+        for _ in range(size.repeats):
+            await here.enqueue(queue, messages)
+        return (world.cpu_us() - before) / size.repeats / BATCH
+
+    await into("kept"), await into("empty")
+    turns = await world.turns(lambda: into("kept"), lambda: into("empty"))
+    what = f"a message into a queue with {size.kept:,} kept reactions / into one without, batches of {BATCH}"
+    return Figure(what, "CPU us of both members", Bound(1.15), turns)
 
 
 async def fill(client: aio.Client, queue: str, count: int) -> None:

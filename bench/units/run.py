@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from bench.loops import loop_factory
@@ -34,6 +35,7 @@ from bench.units.measures import (
     latency,
     link,
     react_by_id,
+    sticky,
     units_a_second,
 )
 from bench.units.postgres import PostgresWorkers
@@ -51,6 +53,7 @@ MEASURES: dict[str, Callable[[World], Awaitable[Figure | Missing]]] = {
     "latency": latency,
     "react_by_id": react_by_id,
     "link": link,
+    "sticky": sticky,
 }
 
 
@@ -90,8 +93,6 @@ async def measured(options: argparse.Namespace, place: Place, found: dict[str, F
                 found[key] = await MEASURES[key](world)
             elif key == "against_postgres":
                 found[key] = await against_postgres(world, place)
-            elif key == "sticky":
-                found[key] = Missing("no reaction is kept yet")
             else:
                 continue
             say(f"{'  '.join(row(key, found[key]))}; others used {strangers.cores():.2f} cores")
@@ -106,6 +107,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", help=f"some of {', '.join(KEYS)}")
     parser.add_argument("--turns", type=int, help="of each key; default: 9")
+    parser.add_argument(
+        "--kept", type=int, help="reactions that are kept for one queue; default: 100,000, five minutes"
+    )
     parser.add_argument("--quick", action="store_true", help="tiny, to see that it runs")
     parser.add_argument("--folder", type=Path, default=KEPT / "units-run", help="where everything is while it runs")
     parser.add_argument("--out", type=Path, default=KEPT / "units.json", help="default: build/bench/units.json")
@@ -115,8 +119,11 @@ def main() -> None:
         parser.error(f"--only {', '.join(unknown)}: there are {', '.join(KEYS)}")
     if options.turns is not None and not 1 <= options.turns <= 100:
         parser.error("--turns is 1 to 100")
+    if options.kept is not None and not 1 <= options.kept <= 100_000:
+        parser.error("--kept is 1 to 100,000, as many as a queue may have")
     size = QUICK if options.quick else Size()
-    options.size = size if options.turns is None else Size(**{**_fields(size), "turns": options.turns})
+    given = {name: value for name in ("turns", "kept") if (value := getattr(options, name)) is not None}
+    options.size = replace(size, **given)
     options.strangers = {}
     found: dict[str, Figure | Missing] = {key: Missing("not measured") for key in KEYS}
     found["against_artemis"] = Missing(NO_TRANSACTION)
@@ -143,10 +150,6 @@ def main() -> None:
     say(f"kept in {options.out}, after {time.monotonic() - began:.0f} s")
     if failed:
         raise SystemExit(1)
-
-
-def _fields(size: Size) -> dict[str, int]:
-    return {name: getattr(size, name) for name in Size.__slots__}
 
 
 def _others(options: argparse.Namespace, key: str) -> dict[str, float]:

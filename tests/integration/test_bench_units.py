@@ -29,7 +29,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.process
 def test_a_tiny_run_has_every_key(tmp_path: Path) -> None:
     out = tmp_path / "units.json"
-    pairs = ("batch_cost", "latency", "react_by_id", "link")  # what needs neither valgrind nor another system
+    pairs = ("batch_cost", "latency", "sticky", "react_by_id", "link")  # what needs neither valgrind nor another system
     done = run("--quick", "--only", ",".join(pairs), "--out", str(out), "--folder", str(tmp_path / "run"))
     assert out.exists(), done.stderr
     document = json.loads(out.read_text(encoding="utf-8"))
