@@ -86,8 +86,8 @@ def test_the_model_knows_every_attribute_of_the_core() -> None:
         assert kept & left_out == set(), name
         assert kept | left_out == set(vars(holder)), name
     parts = {"shared", "mastership", "source", "target", "handoff", "orders", "holding", "consumers"}
-    # The model's queues hold no dead letters, and nobody asks how their messages ended.
-    ours = {"answered", "answered_up_to", "dying", "completing", "watching"}
+    # The model's queues hold no dead letters, no reaction waits for them, and nobody asks how their messages ended.
+    ours = {"answered", "answered_up_to", "dying", "completing", "watching", "kept"}
     assert set(vars(core)) == parts | ours
 
 
