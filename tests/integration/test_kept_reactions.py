@@ -75,6 +75,9 @@ async def test_v11_what_is_kept_is_browsed_and_touched_by_nobody_else(pair: Clus
         await client.dequeue(kept)
     with pytest.raises(InvalidRequest, match=r"BAD_REQUEST.*reaction.ttl"):
         await client.react(orders, Where(group_id="h"), Cancel(), sticky=timedelta(hours=2))
+    brief = await client.react(orders, Where(group_id="h"), Cancel(), sticky=timedelta(microseconds=400))
+    assert brief.outcome is Outcome.STORED, "for a moment, not for an hour"
+    await asyncio.sleep(0.5)
     assert len([each async for each in client.browse(kept)]) == 1
     info = await run("queue", "info", kept, "-o", "json")
     assert info.exit_code == 0, info.output

@@ -32,10 +32,23 @@ if TYPE_CHECKING:
 SOURCE_ID = "tq_source_id"
 """The id that a message had at the manager where it was first put (X2)."""
 KEPT_BY, KEPT_IN = "tq_kept_reaction", "tq_kept_queue"
-"""What a message says that a kept reaction has changed: which one, by its index, and for which queue it is kept. Those
-up to there act on it no more.
+"""What a message says that a kept reaction has changed: which one, by its index, and in which queue it is kept, by its
+number: one that is made anew begins with index 1 again. Those up to there act on it no more.
 """
+CACHED_MIN = 1_000
+"""Of the kept reactions that were read, those that are remembered in any case."""
+CACHED_BYTES_MAX = 64 << 20
+"""Of their bodies. Beyond that all are read anew when they are needed."""
 Places = frozenset[tuple[int, int, int]]
+
+
+class Candidates(NamedTuple):
+    """What may act on a message."""
+
+    indexes: list[int]
+    """Of kept reactions, rising."""
+    places: Places
+    """Of the message, where some name ids."""
 
 
 class KeptEntry(NamedTuple):
@@ -86,6 +99,10 @@ class KeptLooks:
         self.read = read
         self._entries: dict[tuple[int, int], KeptEntry | None] = {}
         """By queue and index, those that were needed; None: it cannot be read."""
+        self._many = CACHED_MIN
+        """With so many it is time to forget those that have ended."""
+        self._bytes = 0
+        """Of the bodies that were read since all were forgotten."""
 
     def forget(self, store_id: int = 0) -> None:
         """What is kept in that queue, or in all, may be other reactions now."""
@@ -102,34 +119,61 @@ class KeptLooks:
         """One that is kept for that queue. None: it is not to be read."""
         key = store.queue_id, index
         if key not in self._entries:
+            if len(self._entries) >= self._many:
+                self._forget_ended()
             self._entries[key] = self._read_entry(queue.name, store, index)
         return self._entries[key]
+
+    def _forget_ended(self) -> None:
+        """Those that are used up, or over, are never asked for again."""
+        machine = self.shared.machine
+        queues = machine.state.queues if machine is not None else {}
+        self._entries = {
+            key: entry
+            for key, entry in self._entries.items()
+            if key[0] in queues and (kept := queues[key[0]].kept) is not None and key[1] in kept
+        }
+        self._many = 2 * len(self._entries) + CACHED_MIN
+
+    def _count(self, size: int) -> None:
+        if self._bytes + size > CACHED_BYTES_MAX:
+            self._entries.clear()
+            self._bytes = 0
+        self._bytes += size
 
     def _read_entry(self, queue: str, store: QueueState, index: int) -> KeptEntry | None:
         for part in store.segments.parts(index, index + 1):
             row = self.messages(part.log_index)
             if row is not None:
-                asked = pb.Reaction.FromString(row.messages.payloads[ordinal_of(part, index)])
+                body = row.messages.payloads[ordinal_of(part, index)]
+                self._count(len(body))
+                asked = pb.Reaction.FromString(body)
                 reaction = reaction_of(queue, asked)
                 reaction.used = Used(store.queue_id, index)
                 return KeptEntry(index, reaction, reaction.asked._replace(places=None), part.expiry(index))
         return None
 
-    def fitting(self, queue: QueueState, store: QueueState, part: Part, index: int, row: Read) -> Iterator[KeptEntry]:
-        """Those that act on that message, the oldest first, whether or not their time is over."""
+    def candidates(self, queue: QueueState, store: QueueState, part: Part, index: int, row: Read) -> Candidates:
+        """Those that may act on that message, whether or not their time is over."""
         ordinal = ordinal_of(part, index)
         kept = store.kept
         if kept is None or is_inert(row, ordinal):
-            return
+            return Candidates([], frozenset())
         places = self._places(queue, part, index, row, ordinal) if kept.has(KEPT_BY_ID) else frozenset()
         found = sorted({*kept.selectors, *_by_ids(kept, places, row, ordinal)})
-        after = _seen_to(row, ordinal, store.name) if found else 0
-        for each in found:
-            entry = self.entry(queue, store, each) if each > after else None
+        after = _seen_to(row, ordinal, store.queue_id) if found else 0
+        return Candidates([each for each in found if each > after], places)
+
+    def fitting(
+        self, queue: QueueState, store: QueueState, part: Part, index: int, row: Read, among: Candidates
+    ) -> Iterator[KeptEntry]:
+        """Those of them that act on that message, the oldest first; each is one look."""
+        for each in among.indexes:
+            entry = self.entry(queue, store, each)
             if entry is None:
                 continue
             named = entry.reaction.asked.places
-            if (named is None or named & places) and fits(entry.rest, self.shared.domain, part, index, row):
+            if (named is None or named & among.places) and fits(entry.rest, self.shared.domain, part, index, row):
                 yield entry
 
     def _places(self, queue: QueueState, part: Part, index: int, row: Read, ordinal: int) -> Places:
@@ -161,8 +205,8 @@ def _properties(row: Read, ordinal: int) -> Mapping[str, PropertyValue]:
     return column[0 if len(column) == 1 else ordinal].entries if column else {}
 
 
-def _seen_to(row: Read, ordinal: int, store: str) -> int:
+def _seen_to(row: Read, ordinal: int, store_id: int) -> int:
     properties = _properties(row, ordinal)
-    if KEPT_IN in properties and KEPT_BY in properties and properties[KEPT_IN].text == store:
+    if KEPT_IN in properties and KEPT_BY in properties and properties[KEPT_IN].integer == store_id:
         return properties[KEPT_BY].integer
     return 0

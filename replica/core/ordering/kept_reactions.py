@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from replica.core.messages import copies
 from replica.core.ordering.kept_looks import KeptLooks
-from replica.core.ordering.kept_watch import OnlyAsked, QueueWatch
+from replica.core.ordering.kept_watch import OnlyAsked, QueueWatch, put
 from replica.core.ordering.reacting import Reacting
 from replica.core.ordering.sweep_looks import READ_BYTES_MAX
 from replica.core.selection.selecting import Exact
 from replica.machine import Refused
+from replica.machine.plan.move import ranges_of
 from replica.machine.plan.react import TARGETS_MAX
 from tandemq.v1.common_pb2 import Reason
 
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 LOOKS_MAX = 8_000
-"""Between two ticks: a message counts once, and once for each kept selector."""
+"""Between two ticks: a message counts once, and once for each kept reaction that has its id, or a selector alone."""
+SHARE_MIN = 1_000
+"""Of those, at least, at one queue in its turn."""
 HITS_MAX = 16
 """Kept reactions that act on one message, one after the other (V12)."""
 COPIES_MAX = 500
@@ -49,6 +52,8 @@ class KeptReactions:
         self.reacting = Reacting(shared, orders, read, lambda _: Exact())
         self.unasked: dict[int, None] = {}
         """Queues with messages that have not been looked at."""
+        self._hidden: dict[int, None] = {}
+        """Queues of which what has not been looked at is hidden; no record says that it is so no longer."""
         self._watches: dict[int, QueueWatch] = {}
         self._rounds = 0
         self._left = LOOKS_MAX
@@ -62,6 +67,7 @@ class KeptReactions:
         """An epoch begins here: what waits may not have been looked at."""
         self._watches.clear()
         self.unasked.clear()
+        self._hidden.clear()
         self._hits.clear()
         self.looks.forget()
         state = self.orders.machine.state
@@ -111,6 +117,9 @@ class KeptReactions:
     def on_tick(self) -> None:
         """Goes on with what is left."""
         self._left = LOOKS_MAX
+        if self._hidden:
+            self.unasked.update(self._hidden)
+            self._hidden.clear()
         if self.unasked:
             self.ask()
 
@@ -119,10 +128,14 @@ class KeptReactions:
         if self._left <= 0:
             return
         asked: dict[int, None] = {}
+        share = max(LOOKS_MAX // max(1, len(self.unasked)), SHARE_MIN)
         while self.unasked and self._left > 0:
             queue_id = next(iter(self.unasked))
             asked[queue_id] = None
-            self._left -= self._ask_queue(queue_id, self._left)
+            self._left -= self._ask_queue(queue_id, min(share, self._left))
+            if queue_id in self.unasked:  # the others are next: one that is deep is not waited for
+                del self.unasked[queue_id]
+                self.unasked[queue_id] = None
         if not self.unasked:
             self._hits.clear()
         self.orders.parts.consumers.pump(asked)
@@ -145,18 +158,24 @@ class KeptReactions:
             taken += count
         if next(watch.unseen.runs(0, end), None) is None:
             del self.unasked[queue_id]
+            if watch.unseen:
+                self._hidden[queue_id] = None
         if queue.config.reactions_enabled:
+            # Each record that is ordered serves consumers: what later ones act on is kept from them until then.
+            held = ranges_of(sorted({index for targets in hits.values() for index in targets}))
+            for low, high in held:
+                put(watch.unseen, low, high)
             for index, targets in sorted(hits.items()):
                 self._act(queue, store, index, targets)
+            for low, high in held:
+                watch.unseen.discard(low, high)
         return taken + 1
 
     def _look(
         self, queue: QueueState, store: QueueState, run: Run, looks: int, hits: dict[int, list[int]]
     ) -> tuple[int, int]:
         """Up to where it looked, and how many looks that were; one message at least."""
-        kept = store.kept
-        assert kept is not None, "that is what is kept"
-        each, taken, size = 1 + len(kept.selectors), 0, 0
+        taken, size = 0, 0
         for part in queue.segments.parts(*run):
             if size >= READ_BYTES_MAX:
                 return part.start, taken + looks
@@ -165,9 +184,11 @@ class KeptReactions:
             for index in range(part.start, part.end):
                 if taken >= looks:
                     return index, taken
-                taken += each
+                taken += 1
                 if row is not None and self._hits.get((queue.queue_id, index), 0) < HITS_MAX:
-                    for entry in self.looks.fitting(queue, store, part, index, row):
+                    among = self.looks.candidates(queue, store, part, index, row)
+                    taken += len(among.indexes)
+                    for entry in self.looks.fitting(queue, store, part, index, row, among):
                         hits.setdefault(entry.index, []).append(index)
         return run[1], taken + 1
 

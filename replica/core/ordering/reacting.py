@@ -14,6 +14,7 @@ from replica.core.messages import copies
 from replica.core.messages.bodies import batch_of
 from replica.core.ordering.enqueued import is_all_volatile, not_enough
 from replica.core.ordering.kept_looks import KEPT_BY, KEPT_IN, key_of
+from replica.core.ordering.reaction import Used
 from replica.core.ordering.reaction_looks import ReactionLooks, first_of, where
 from replica.core.ordering.reaction_reports import exception_of, plan
 from replica.core.ordering.sweeps import times_of
@@ -56,6 +57,8 @@ BYTES_MAX = 4 << 20
 """Of one record's body: what a frame holds."""
 CONTENT_TYPE = "application/x-protobuf; messageType=tandemq.v1.Reaction"
 """Of the body of a kept reaction."""
+KEPT_BYTES_MAX = 1 << 20
+"""Of a reaction that is kept: what it makes of a message must fit into a record, whatever else that message says."""
 READ_MAX = 64 << 20
 """Of the records that hold the targets, where they are read: in one step."""
 
@@ -146,18 +149,25 @@ class Reacting:
     def act_kept(self, reaction: Reaction, queue: QueueState, targets: Sequence[int]) -> RecordHeader | None:
         """One that is kept, on messages that fit it; None: none of them waits any more. Raises Refused.
 
-        A report that finds no room holds up nothing here: else its message would go to a consumer.
+        Reports that find no room, in the store too, hold up nothing here: else their message would go to a consumer.
         """
         reaction.fits = RangeSet(ranges_of(targets))
         waiting = where(reaction, queue).waiting
         if not waiting:
             return None
-        try:
-            return self._act(reaction, queue)[1]
-        except Refused:
-            if not reaction.report_to:
-                raise
-        return self._act(replace(reaction, report_to=""), queue)[1]
+        silent = replace(reaction, report_to="")
+        for attempt in (reaction, silent):
+            try:
+                return self._act_now(attempt, queue)
+            except Refused as refused:
+                if refused.reason == Reason.REASON_TXN_TOO_LARGE and len(targets) > 1:
+                    raise  # fewer at once may have their reports
+        return self._act_now(replace(silent, exceptions=pb.EXCEPTION_REPORT_NONE), queue)
+
+    def _act_now(self, reaction: Reaction, queue: QueueState) -> RecordHeader:
+        # Other queues may have these names by now.
+        check_other(self.orders.machine.state, queue, reaction.to, reaction.report_to)
+        return self._act(reaction, queue)[1]
 
     def _act(self, reaction: Reaction, queue: QueueState) -> tuple[ReactionDone, RecordHeader]:
         orders = self.orders
@@ -195,6 +205,9 @@ class Reacting:
         """V11: what enters the queue of those that are kept."""
         state, keep = self.orders.machine.state, reaction.keep
         assert keep is not None
+        if len(keep.body) > KEPT_BYTES_MAX:
+            text = f"the reaction has {len(keep.body)} bytes; one that is kept has {KEPT_BYTES_MAX} at most"
+            raise Refused(Reason.REASON_MESSAGE_TOO_LARGE, text, {"limit": str(KEPT_BYTES_MAX)})
         row = Message(payload=keep.body, content_type=CONTENT_TYPE, persistent=True)
         row.ttl.FromMilliseconds(kept_ms(state, keep.ttl_ms))
         columns = columns_of(EnqueueBatch(messages=batch_of([row])))
@@ -264,12 +277,12 @@ class Reacting:
 
     def _mark(self, row: Message, reaction: Reaction, queue: QueueState) -> None:
         """What a kept reaction has changed says so: neither it nor an older one acts on it again."""
-        state, number = self.orders.machine.state, reaction.used.at if reaction.used is not None else 0
+        used = reaction.used
         if reaction.keep is not None and not reaction.first:
-            number = state.named(kept_queue(queue.name)).next_index  # that it is about to have
-        if number:
-            row.properties[KEPT_BY].integer = number
-            row.properties[KEPT_IN].text = kept_queue(queue.name)
+            store = self.orders.machine.state.named(kept_queue(queue.name))
+            used = Used(store.queue_id, store.next_index)  # that it is about to have
+        if used is not None:
+            row.properties[KEPT_IN].integer, row.properties[KEPT_BY].integer = used
 
     def _copies(self, reaction: Reaction, queue: QueueState, making: _Making) -> Copies:
         columns = columns_of(EnqueueBatch(messages=batch_of(making.rows)))

@@ -141,8 +141,12 @@ def plan_keep(
     limits, kept = state.limits, store.kept
     if kept is not None and len(kept) >= limits.kept_max:
         raise _too_many(queue, limits.kept_max, "reactions")
+    if kept is not None and kept.hashes + len(key.hashes) > limits.kept_hashes_max:
+        raise _too_many(queue, limits.kept_hashes_max, "ids in reactions")
     if kept is not None and key.by == record_pb2.KEPT_BY_SELECTOR and len(kept.selectors) >= limits.kept_selectors_max:
         raise _too_many(queue, limits.kept_selectors_max, "reactions with nothing but a selector")
+    if kept is not None and kept.most(key.by, key.hashes) >= limits.kept_selectors_max:  # each is looked at, too
+        raise _too_many(queue, limits.kept_selectors_max, "reactions of one id, correlation id or group id")
     call = EnqueueCall(store.name, b"", 0, columns, min(store.open_members, default=""))
     op = header_of(state, store, now_ms, call).enqueue
     if op.refusals:

@@ -29,11 +29,12 @@ def place_name(domain: int, log_index: int, ordinal: int) -> bytes:
 class KeptIndex:
     """Of one queue of kept reactions."""
 
-    __slots__ = ("_by_hash", "_counts", "_keys", "queue_id", "selectors")
+    __slots__ = ("_by_hash", "_counts", "_keys", "hashes", "queue_id", "selectors")
 
     def __init__(self, queue_id: int, rows: Iterable[KeptRow] = ()) -> None:
         self.queue_id = queue_id  # whose messages they act on
         self.selectors: list[int] = []  # those that may fit any message, by rising index
+        self.hashes = 0  # of all of them
         self._keys: dict[int, tuple[int, tuple[int, ...]]] = {}
         self._by_hash: dict[tuple[int, int], list[int]] = {}
         self._counts: dict[int, int] = {}
@@ -50,6 +51,7 @@ class KeptIndex:
         """A reaction is kept at that index. `by`: a number of KeptBy."""
         key = self._keys[index] = by, tuple(hashes)
         self._counts[by] = self._counts.get(by, 0) + 1
+        self.hashes += len(key[1])
         if by == KEPT_BY_SELECTOR:
             insort(self.selectors, index)
         for each in key[1]:
@@ -65,6 +67,7 @@ class KeptIndex:
     def _forget(self, index: int) -> None:
         by, hashes = self._keys.pop(index)
         self._counts[by] -= 1
+        self.hashes -= len(hashes)
         if not self._counts[by]:
             del self._counts[by]
         if by == KEPT_BY_SELECTOR:
@@ -82,6 +85,10 @@ class KeptIndex:
     def find(self, by: int, name: str | bytes) -> Sequence[int]:
         """Indexes of those that may fit a message of that id, rising."""
         return self._by_hash.get((by, kept_hash(name)), ())
+
+    def most(self, by: int, hashes: Iterable[int]) -> int:
+        """How many there are, at most, that a message of one of these may fit."""
+        return max((len(self._by_hash.get((by, each), ())) for each in hashes), default=0)
 
     def rows(self) -> list[KeptRow]:
         """By rising index."""

@@ -80,6 +80,7 @@ class Limits:
     # Reactions that are kept for one queue, and those of them that have nothing but a selector.
     kept_max: int = 100_000
     kept_selectors_max: int = 1_000
+    kept_hashes_max: int = 1_000_000  # ids that they name, together
     kept_ms_max: int = 3_600_000
     # Leases of a queue whose acks are remembered (replicated).
     settled_leases_kept: int = 10_000

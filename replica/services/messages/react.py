@@ -205,7 +205,8 @@ def _reaction(request: pb.ReactRequest, asked: Filter) -> Reaction:
 def _keep(reaction: pb.Reaction) -> ToKeep | None:
     if not reaction.HasField("ttl"):
         return None
-    return ToKeep(milliseconds(reaction.ttl), reaction.SerializeToString(deterministic=True))
+    ttl_ms = milliseconds(reaction.ttl) or int(reaction.ttl.nanos > 0)  # 0 is as long as it may
+    return ToKeep(ttl_ms, reaction.SerializeToString(deterministic=True))
 
 
 def _response(counts: ReactionCounts, header: ResponseHeader, *, duplicate: bool) -> pb.ReactResponse:

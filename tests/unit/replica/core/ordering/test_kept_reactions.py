@@ -6,22 +6,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import google_crc32c
 import pytest
 
 from replica.core.messages.bodies import message_id
-from replica.core.ordering import kept_reactions
+from replica.core.ordering import kept_looks, kept_reactions
 from replica.core.ordering.reaction import ToKeep
 from replica.core.selection.filters import filter_of
 from replica.core.selection.selecting import Exact, Matcher
-from replica.core.state.calls import PendingCall
+from replica.core.state.calls import PendingCall, Publish, StageRows
 from replica.core.state.outcomes import Failed
-from replica.machine import Limits, SettleCall
+from replica.machine import AliasCall, Limits, PublishCall, SettleCall, StageCall, columns_of
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE, QUEUE_ACTION_PURGE
 from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange, Reason
-from tandemq.v1.message_pb2 import MessageFilter, Properties, PropertyValue
+from tandemq.v1.message_pb2 import MessageBatch, MessageFilter, Properties, PropertyValue
 from tandemq.v1.queue_admin_service_pb2 import OVERFLOW_REJECT, QUEUE_TYPE_ONE_WAY
-from tandemq.v1.queue_service_pb2 import OUTCOME_RELEASE, Settlement
+from tandemq.v1.queue_service_pb2 import OUTCOME_RELEASE, EnqueueBatch, Settlement
 from tests.support.clients import Reader, Waiter, create
 from tests.unit.replica.core.ordering.test_dying import contents, info, payloads, reject, take
 from tests.unit.replica.core.ordering.test_reacting import Call, counts, filled, taken_over
@@ -177,6 +178,22 @@ def test_v11_one_that_found_its_message_is_not_kept() -> None:
     assert payloads(master, "q") == [b"2"]
 
 
+def test_v12_what_is_published_is_given_out_without_another_record() -> None:
+    """It is seen by the commit of its last record alone."""
+    pair, master = begin()
+    keep(pair, group_id="g")
+    reader = take(pair)
+    rows = EnqueueBatch(queue="q", messages=MessageBatch(payloads=[b"1", b"2"], group_ids=["g", "h"]))
+    body, columns, stage_id = rows.SerializeToString(), columns_of(rows), b"a stage".rjust(16)
+    call = StageCall(stage_id, 1, "q", columns, 0, google_crc32c.value(body), master.name)
+    master.submit(PendingCall(Waiter(), StageRows(call, body)))
+    pair.settle(100)
+    master.submit(PendingCall(Waiter(), Publish(PublishCall("w", "query", 1, (stage_id,), master.name), 0)))
+    pair.settle(200)
+    assert (got(reader), payloads(master, "q")) == ([b"2"], [b"2"])
+    pair.quiesce()
+
+
 # -- what comes back ---------------------------------------------------------------------------------------------------
 
 
@@ -214,6 +231,33 @@ def test_v13_what_was_looked_at_stays_with_its_consumer() -> None:
     reader.attach(master, 2)
     pair.quiesce()
     assert sorted(got(reader)) == [b"1", b"2"]
+
+
+def test_v13_what_comes_back_together_is_kept_from_who_waits_until_each_was_acted_on() -> None:
+    """The record of the first reaction serves consumers: the second one's message is not for them."""
+    pair, master = begin()
+    send(pair, "q", b"1", b"2", b"3", group_ids=["g", "h", "i"])
+    holder = take(pair, 3)
+    keep(pair, group_id="g")
+    keep(pair, number=2, group_id="h")
+    waiting = Reader(pair, "q")
+    waiting.attach(master, 10)
+    release(pair, holder)
+    pair.quiesce()
+    assert got(waiting) == [b"3"]
+
+
+def test_v13_what_is_moved_by_many_records_is_kept_from_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_reactions, "COPIES_MAX", 2)
+    pair, master = begin()
+    send(pair, "q", b"1", b"2", b"3", b"4", b"5", group_ids=["g"] * 5)
+    holder = take(pair, 5)
+    keep(pair, more={"move": pb.ReactionMove(queue="r")}, group_id="g")
+    waiting = Reader(pair, "q")
+    waiting.attach(master, 10)
+    release(pair, holder)
+    pair.quiesce()
+    assert (got(waiting), len(payloads(master, "r"))) == ([], 5)
 
 
 class Free:
@@ -254,6 +298,122 @@ def test_v9_one_whose_message_finds_no_place_is_not_used_up() -> None:
     send(pair, "q", b"1", group_ids=["g"])
     assert (payloads(master, "q"), payloads(master, "r")) == ([b"large"], [b"1"])
     assert contents(master, STORE) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "now", "left"),
+    [
+        ({"delete": DELETE}, "q", ([], [])),
+        ({"update": pb.ReactionUpdate(payload=b"2")}, "q", ([b"2"], [])),
+        ({"move": pb.ReactionMove(queue="r")}, "r", ([], [b"1"])),
+        ({"move": pb.ReactionMove(queue="r")}, "q", ([], [b"1"])),
+    ],
+)
+def test_v14_a_report_whose_queue_is_another_one_by_now_is_left_out(more: Any, now: str, left: Any) -> None:
+    """A record has one entry a queue: that of the messages."""
+    pair, master = begin()
+    create(pair, "told")
+    keep(pair, more={**more, "report_to": "told"}, group_id="g")
+    act(pair, QUEUE_ACTION_DELETE, "told")
+    master.submit(PendingCall(Waiter(), AliasCall("told", now, b"an alias".rjust(16), 7)))
+    pair.settle()
+    send(pair, "q", b"1", group_ids=["g"])
+    assert (payloads(master, "q"), payloads(master, "r")) == left
+    alike(pair)
+
+
+def test_v12_what_was_changed_is_acted_on_by_those_of_a_queue_that_is_made_anew() -> None:
+    """Their indexes begin with 1 again."""
+    pair, master = begin()
+    keep(pair, group_id="other")
+    keep(pair, number=2, more={"update": pb.ReactionUpdate(payload=b"2")}, group_id="g")
+    send(pair, "q", b"1", group_ids=["g"])
+    holder = take(pair, 1)
+    assert got(holder) == [b"2"]
+    act(pair, QUEUE_ACTION_DELETE, STORE)
+    store(pair)
+    assert counts(keep(pair, number=3, group_id="g")) == {"locked": 1, "kept": True}
+    release(pair, holder)
+    pair.settle(200)
+    assert payloads(master, "q") == []
+
+
+def test_those_of_one_group_are_counted_as_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them is looked at for each message of the group, as those with a selector alone are."""
+    pair, _ = begin()
+    for number in range(20):
+        keep(pair, number=1 + number, scope=FIRST, group_id="g", selector=f"w = {number}")
+    monkeypatch.setattr(kept_reactions, "LOOKS_MAX", 50)
+    pair.settle(1_000)
+    seen = [0]
+    entry, on_tick = kept_looks.KeptLooks.entry, kept_reactions.KeptReactions.on_tick
+
+    def counted(*some: Any) -> Any:
+        seen[-1] += 1
+        return entry(*some)
+
+    def ticked(some: Any) -> None:
+        seen.append(0)
+        on_tick(some)
+
+    monkeypatch.setattr(kept_looks.KeptLooks, "entry", counted)
+    monkeypatch.setattr(kept_reactions.KeptReactions, "on_tick", ticked)
+    weights = [{"entries": {"w": {"integer": 100 + at}}} for at in range(10)]
+    send(pair, "q", *[b"1"] * 10, group_ids=["g"] * 10, properties=weights)
+    pair.settle(2_000)
+    assert sum(seen) == 200
+    assert max(seen) < 50 + 21, "not all of them in one step"
+    assert len(got(take(pair))) == 10
+
+
+def test_what_is_too_large_to_act_is_not_kept() -> None:
+    pair, master = begin()
+    change = {"update": pb.ReactionUpdate(payload=b"x" * (1 << 20))}
+    refused = keep(pair, more=change, group_id="g")
+    assert (refused.reason, refused.metadata) == (Reason.REASON_MESSAGE_TOO_LARGE, {"limit": "1048576"})
+    assert info(master, STORE).length == 0
+    smaller = {"update": pb.ReactionUpdate(payload=b"x" * (1 << 19))}
+    assert counts(keep(pair, number=2, more=smaller, group_id="g")) == {"kept": True}
+
+
+def test_bodies_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair, master = begin()
+    for number in range(4):
+        keep(pair, number=1 + number, more={"update": pb.ReactionUpdate(payload=b"x" * 100)}, group_id=f"g{number}")
+    monkeypatch.setattr(kept_looks, "CACHED_BYTES_MAX", 300)
+    for number in range(4):
+        send(pair, "q", b"1", group_ids=[f"g{number}"])
+    assert payloads(master, "q") == [b"x" * 100] * 4
+    assert len(master.core.kept.looks._entries) <= 2
+
+
+def test_more_of_one_group_than_may_be_looked_at_are_refused() -> None:
+    pair, master = begin()
+    master.shared.machine.state.limits = Limits(dedup_sequences=1000, kept_selectors_max=2)
+    assert counts(keep(pair, number=1, group_id="g")) == counts(keep(pair, number=2, group_id="g")) == {"kept": True}
+    assert keep(pair, number=3, group_id="g").reason == Reason.REASON_QUOTA_EXCEEDED
+    assert counts(keep(pair, number=4, group_id="h")) == {"kept": True}
+
+
+def test_more_ids_than_may_be_remembered_are_refused() -> None:
+    pair, master = begin()
+    master.shared.machine.state.limits = Limits(dedup_sequences=1000, kept_hashes_max=3)
+    ids = [bytes([at]) * 16 for at in range(1, 4)]
+    assert counts(keep(pair, number=1, ids=ids[:2])) == {"kept": True}
+    assert keep(pair, number=2, ids=ids[1:]).reason == Reason.REASON_QUOTA_EXCEEDED
+    act(pair, QUEUE_ACTION_PURGE, STORE)
+    assert counts(keep(pair, number=3, ids=ids)) == {"kept": True}
+
+
+def test_those_that_are_used_up_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_looks, "CACHED_MIN", 4)
+    pair, master = begin()
+    keep(pair, ttl_ms=60 * MINUTE, group_id="g")
+    for number in range(30):
+        keep(pair, number=2 + number, scope=FIRST, correlation_id="c")
+        send(pair, "q", b"1", correlation_ids=["c"])
+    assert len(master.core.kept.looks._entries) <= 10
+    assert master.shared.machine.queue(1).totals.reacted == 30
 
 
 # -- takeover, restart -------------------------------------------------------------------------------------------------
@@ -411,6 +571,40 @@ def test_v14_each_hit_is_reported() -> None:
     update(pair, "r", max_length=3)
     send(pair, "q", b"4", group_ids=["g"])
     assert payloads(master, "q") == [], "a report without room holds up nothing"
+
+
+def test_v14_where_the_store_is_full_it_acts_and_tells_nobody() -> None:
+    pair, master = begin()
+    send(pair, "q", b"1", group_ids=["g"], reply_tos=["r"])
+    holder = take(pair, 1)
+    action = {"exception_report": pb.EXCEPTION_REPORT_FULL, "delete": DELETE}
+    call = call_of(master, ALL, MINUTE, 1, action, {"group_id": "g"})
+    assert counts(call.run()) == {"locked": 1, "kept": True}
+    master.core.orders.room_bytes = 0
+    release(pair, holder)
+    assert (payloads(master, "q"), payloads(master, "r")) == ([], [])
+
+
+def test_a_queue_waits_for_no_other_one_that_is_deep(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair, master = begin()
+    update(pair, "r", reactions_enabled=True)
+    store(pair, "r")
+    keep(pair, ttl_ms=60 * MINUTE, group_id="g")
+    call = call_of(master, ALL, 60 * MINUTE, 2, {"delete": DELETE}, {"group_id": "g"})
+    call.reaction.queue = "r"
+    assert counts(call.run()) == {"kept": True}
+    send(pair, "q", *[b"1"] * 100)
+    now = taken_over(pair)
+    monkeypatch.setattr(kept_reactions, "LOOKS_MAX", 5)
+    now.core.kept.begin()
+    now.core.kept._left = 0
+    send(pair, "r", b"2")
+    reader = Reader(pair, "r")
+    reader.attach(now, 10)
+    for _ in range(5):
+        pair.settle(100)
+    assert got(reader) == [b"2"]
+    assert now.core.kept.unasked, "the deep one is not looked through yet"
 
 
 # -- limits, ends ------------------------------------------------------------------------------------------------------
