@@ -27,7 +27,7 @@ from tests.integration.module_pair import module_client, module_pair
 from tests.integration.support import new_name, roles, stopped_at_end
 from tests.integration.test_reactions import payloads, reactive
 from tests.support.clusters import patient
-from tests.support.until import OUTER_S
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -77,8 +77,11 @@ async def test_v11_what_is_kept_is_browsed_and_touched_by_nobody_else(pair: Clus
         await client.react(orders, Where(group_id="h"), Cancel(), sticky=timedelta(hours=2))
     brief = await client.react(orders, Where(group_id="h"), Cancel(), sticky=timedelta(microseconds=400))
     assert brief.outcome is Outcome.STORED, "for a moment, not for an hour"
-    await asyncio.sleep(0.5)
-    assert len([each async for each in client.browse(kept)]) == 1
+
+    async def one_is_left() -> bool:
+        return len([each async for each in client.browse(kept)]) == 1
+
+    await until(one_is_left, "the brief one ends")
     info = await run("queue", "info", kept, "-o", "json")
     assert info.exit_code == 0, info.output
     await client.send(orders, b"1", group_id="g")

@@ -10,7 +10,7 @@ import google_crc32c
 import pytest
 
 from replica.core.messages.bodies import message_id
-from replica.core.ordering import kept_looks, kept_reactions
+from replica.core.ordering import kept_reactions
 from replica.core.ordering.reaction import ToKeep
 from replica.core.selection.filters import filter_of
 from replica.core.selection.selecting import Exact, Matcher
@@ -338,84 +338,6 @@ def test_v12_what_was_changed_is_acted_on_by_those_of_a_queue_that_is_made_anew(
     assert payloads(master, "q") == []
 
 
-def test_those_of_one_group_are_counted_as_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them is looked at for each message of the group, as those with a selector alone are."""
-    pair, _ = begin()
-    for number in range(20):
-        keep(pair, number=1 + number, scope=FIRST, group_id="g", selector=f"w = {number}")
-    monkeypatch.setattr(kept_reactions, "LOOKS_MAX", 50)
-    pair.settle(1_000)
-    seen = [0]
-    entry, on_tick = kept_looks.KeptLooks.entry, kept_reactions.KeptReactions.on_tick
-
-    def counted(*some: Any) -> Any:
-        seen[-1] += 1
-        return entry(*some)
-
-    def ticked(some: Any) -> None:
-        seen.append(0)
-        on_tick(some)
-
-    monkeypatch.setattr(kept_looks.KeptLooks, "entry", counted)
-    monkeypatch.setattr(kept_reactions.KeptReactions, "on_tick", ticked)
-    weights = [{"entries": {"w": {"integer": 100 + at}}} for at in range(10)]
-    send(pair, "q", *[b"1"] * 10, group_ids=["g"] * 10, properties=weights)
-    pair.settle(2_000)
-    assert sum(seen) == 200
-    assert max(seen) < 50 + 21, "not all of them in one step"
-    assert len(got(take(pair))) == 10
-
-
-def test_what_is_too_large_to_act_is_not_kept() -> None:
-    pair, master = begin()
-    change = {"update": pb.ReactionUpdate(payload=b"x" * (1 << 20))}
-    refused = keep(pair, more=change, group_id="g")
-    assert (refused.reason, refused.metadata) == (Reason.REASON_MESSAGE_TOO_LARGE, {"limit": "1048576"})
-    assert info(master, STORE).length == 0
-    smaller = {"update": pb.ReactionUpdate(payload=b"x" * (1 << 19))}
-    assert counts(keep(pair, number=2, more=smaller, group_id="g")) == {"kept": True}
-
-
-def test_bodies_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair, master = begin()
-    for number in range(4):
-        keep(pair, number=1 + number, more={"update": pb.ReactionUpdate(payload=b"x" * 100)}, group_id=f"g{number}")
-    monkeypatch.setattr(kept_looks, "CACHED_BYTES_MAX", 300)
-    for number in range(4):
-        send(pair, "q", b"1", group_ids=[f"g{number}"])
-    assert payloads(master, "q") == [b"x" * 100] * 4
-    assert len(master.core.kept.looks._entries) <= 2
-
-
-def test_more_of_one_group_than_may_be_looked_at_are_refused() -> None:
-    pair, master = begin()
-    master.shared.machine.state.limits = Limits(dedup_sequences=1000, kept_selectors_max=2)
-    assert counts(keep(pair, number=1, group_id="g")) == counts(keep(pair, number=2, group_id="g")) == {"kept": True}
-    assert keep(pair, number=3, group_id="g").reason == Reason.REASON_QUOTA_EXCEEDED
-    assert counts(keep(pair, number=4, group_id="h")) == {"kept": True}
-
-
-def test_more_ids_than_may_be_remembered_are_refused() -> None:
-    pair, master = begin()
-    master.shared.machine.state.limits = Limits(dedup_sequences=1000, kept_hashes_max=3)
-    ids = [bytes([at]) * 16 for at in range(1, 4)]
-    assert counts(keep(pair, number=1, ids=ids[:2])) == {"kept": True}
-    assert keep(pair, number=2, ids=ids[1:]).reason == Reason.REASON_QUOTA_EXCEEDED
-    act(pair, QUEUE_ACTION_PURGE, STORE)
-    assert counts(keep(pair, number=3, ids=ids)) == {"kept": True}
-
-
-def test_those_that_are_used_up_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_looks, "CACHED_MIN", 4)
-    pair, master = begin()
-    keep(pair, ttl_ms=60 * MINUTE, group_id="g")
-    for number in range(30):
-        keep(pair, number=2 + number, scope=FIRST, correlation_id="c")
-        send(pair, "q", b"1", correlation_ids=["c"])
-    assert len(master.core.kept.looks._entries) <= 10
-    assert master.shared.machine.queue(1).totals.reacted == 30
-
-
 # -- takeover, restart -------------------------------------------------------------------------------------------------
 
 
@@ -583,28 +505,6 @@ def test_v14_where_the_store_is_full_it_acts_and_tells_nobody() -> None:
     master.core.orders.room_bytes = 0
     release(pair, holder)
     assert (payloads(master, "q"), payloads(master, "r")) == ([], [])
-
-
-def test_a_queue_waits_for_no_other_one_that_is_deep(monkeypatch: pytest.MonkeyPatch) -> None:
-    pair, master = begin()
-    update(pair, "r", reactions_enabled=True)
-    store(pair, "r")
-    keep(pair, ttl_ms=60 * MINUTE, group_id="g")
-    call = call_of(master, ALL, 60 * MINUTE, 2, {"delete": DELETE}, {"group_id": "g"})
-    call.reaction.queue = "r"
-    assert counts(call.run()) == {"kept": True}
-    send(pair, "q", *[b"1"] * 100)
-    now = taken_over(pair)
-    monkeypatch.setattr(kept_reactions, "LOOKS_MAX", 5)
-    now.core.kept.begin()
-    now.core.kept._left = 0
-    send(pair, "r", b"2")
-    reader = Reader(pair, "r")
-    reader.attach(now, 10)
-    for _ in range(5):
-        pair.settle(100)
-    assert got(reader) == [b"2"]
-    assert now.core.kept.unasked, "the deep one is not looked through yet"
 
 
 # -- limits, ends ------------------------------------------------------------------------------------------------------
