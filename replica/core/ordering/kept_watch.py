@@ -90,7 +90,9 @@ def _run(part: IndexRange) -> tuple[int, int]:
 
 
 class OnlyAsked:
-    """A Narrower: of what another one finds, or of everything, what the kept reactions have been asked about (R205)."""
+    """A Narrower: of what another one finds, or of everything, what comes before the first message that the kept
+    reactions have not been asked about (R205). What is behind it waits, for the order of delivery holds.
+    """
 
     def __init__(self, unseen: RangeSet, wanted: Narrower | None, number: int) -> None:
         """`number`: never the same. The other one may remember what it found at a record, and more of that is seen
@@ -105,5 +107,10 @@ class OnlyAsked:
         del applied_index
         found = deliverable(queue) if self._wanted is None else self._wanted.narrow(queue, -self._number)
         for part in found:
-            for low, high in self._unseen.gaps(part.start, part.end):
-                yield part._replace(start=low, end=high, offset=part.offset + low - part.start)
+            unseen = next(self._unseen.runs(part.start, part.end), None)
+            if unseen is None:
+                yield part
+                continue
+            if unseen[0] > part.start:
+                yield part._replace(end=unseen[0])
+            return

@@ -233,6 +233,23 @@ def test_v13_what_was_looked_at_stays_with_its_consumer() -> None:
     assert sorted(got(reader)) == [b"1", b"2"]
 
 
+def test_v13_what_is_behind_waits_too_for_the_order_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair, master = begin()
+    keep(pair, group_id="g")
+    send(pair, "q", b"1", b"2")
+    holder = take(pair, 1)
+    monkeypatch.setattr(kept_reactions, "LOOKS_MAX", 0)
+    pair.settle(1_000)
+    release(pair, holder)
+    waits = Reader(pair, "q")
+    waits.attach(master, 10)
+    pair.settle(1_000)
+    assert got(waits) == [], "nobody has asked about the first one"
+    monkeypatch.setattr(kept_reactions, "LOOKS_MAX", 8_000)
+    pair.settle(1_000)
+    assert got(waits) == [b"1", b"2"]
+
+
 def test_v13_what_comes_back_together_is_kept_from_who_waits_until_each_was_acted_on() -> None:
     """The record of the first reaction serves consumers: the second one's message is not for them."""
     pair, master = begin()
