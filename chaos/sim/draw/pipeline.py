@@ -16,6 +16,8 @@ WATCHED, WORKED, READ = "s", "w", "q"
 """Where nobody takes anything before the end; where consumers work; what readers read of."""
 DEATH_SHARE = 0.4
 AGAIN = ("", "here", "a", "b")
+COMMITS_AFTER_MS = 7
+"""A unit's get and puts take about as long, beside what it is held."""
 GOES_ON = ("reader", "stager", "batcher")
 """Who keeps a place."""
 
@@ -139,11 +141,16 @@ class _Draw:
         self._add("worker", self._with_deaths(calls), {"queue": READ, "lease_ms": pick((300, 2_000))})
 
     def opener(self) -> None:
-        pick, calls = self.stream.choice, []
+        pick, calls, holds = self.stream.choice, [], []
         for at_ms in self._times(8):
-            args: dict[str, Value] = {"max": pick((1, 1, 3)), "wait_ms": pick((0, 200)), "hold_ms": pick((1, 30, 500))}
+            args: dict[str, Value] = {"max": pick((1, 1, 3)), "wait_ms": pick((0, 200))}
+            args["hold_ms"] = hold_ms = pick((1, 30, 500))
+            holds.append((at_ms, hold_ms))
             args |= {"end": pick(("commit", "commit", "commit", "rollback", "leave")), "repeat": pick(AGAIN)}
             calls.append(Call(at_ms, "unit", args | {"timeout_ms": pick((400, 2_000, 20_000))}))
+        # Some die about when they commit: whoever asks for that again is rare otherwise.
+        for each, hold_ms in holds[::3]:
+            calls.append(Call(each + hold_ms + COMMITS_AFTER_MS, "die", {"down_ms": 5}))
         self._add("opener", self._with_deaths(calls), {"queue": READ})
 
     def drain_by_taker(self) -> None:
