@@ -132,10 +132,10 @@ class _Commands:
             self._wake.clear()
 
     async def _once(self, event: DepthEvent) -> None:
-        told = {"TANDEMQ_QUEUE": event.queue, "TANDEMQ_DEPTH": str(event.depth), "TANDEMQ_REASON": event.reason.value}
+        said = {"TANDEMQ_QUEUE": event.queue, "TANDEMQ_DEPTH": str(event.depth), "TANDEMQ_REASON": event.reason.value}
         try:
             process = await asyncio.create_subprocess_shell(
-                self._command, stdin=asyncio.subprocess.DEVNULL, env={**os.environ, **told}
+                self._command, stdin=asyncio.subprocess.DEVNULL, env={**os.environ, **said}
             )
         except OSError as error:
             raise Failure("NOT_STARTED", f"the shell cannot be started: {error}", "see what it says", FAILED) from error

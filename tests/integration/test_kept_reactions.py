@@ -48,8 +48,8 @@ async def test_v11_a_timer_that_comes_after_its_cancelling(client: aio.Client) -
     ended = await handle.wait(OUTER_S)
     assert (ended.final, ended.succeeded) == (Final.REACTED, False)
     assert await payloads(client, timers) == []
-    told = [each async for each in client.browse(replies)]
-    assert [(each.attributes["correlation_id"], each.properties["tq_outcome"]) for each in told] == [
+    reports = [each async for each in client.browse(replies)]
+    assert [(each.attributes["correlation_id"], each.properties["tq_outcome"]) for each in reports] == [
         ("my call", "STORED"),
         ("my call", "APPLIED"),
     ]

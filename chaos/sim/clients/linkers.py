@@ -1,5 +1,6 @@
-"""Simulated clients whose messages go to a queue of another pair: by one call, alone or as a unit with what goes to a
-queue here; over a stream; or in units that are open for several calls. `chaos.sim.judges.links` judges what came of it.
+"""Simulated clients whose messages go to a queue of another pair: by one call, over a stream, or in an open unit.
+
+One call is alone, or a unit with what goes to a queue here. `chaos.sim.judges.links` judges what came of it.
 
 Whoever died repeats a call of his own under its id. A stream and an open unit go on with new messages.
 """

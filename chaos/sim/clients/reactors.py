@@ -1,6 +1,7 @@
-"""A simulated client that thinks better of what others have sent: it cancels, moves and changes messages of a group
-that nobody has taken yet, some of them for a while to come, and repeats its calls. `chaos.sim.judges.reactions` judges
-what came of it.
+"""A simulated client that cancels, moves and changes messages of a group that nobody has taken yet.
+
+Some of its reactions are kept for a while, and it repeats its calls. `chaos.sim.judges.reactions` judges what came of
+it.
 """
 
 from __future__ import annotations

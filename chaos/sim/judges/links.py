@@ -1,5 +1,7 @@
-"""Judges what came of messages that one simulated pair sent on to another: each that was acknowledged arrives once, in
-the order of its transmission queue, or stands among the dead letters there with the reason; nothing else arrives.
+"""Judges what came of messages that one simulated pair sent on to another.
+
+Each that was acknowledged arrives once, in the order of its transmission queue, or stands among the dead letters there
+with the reason; nothing else arrives.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ class OpenUnits:
         size = len(asked.answer)
         self._check_room(unit, queue.queue_id, messages=1, size=size + MESSAGE_BYTES)
         self._check_bytes(size)
-        unit.replies[queue.queue_id] = [*before, asked]
+        unit.replies.setdefault(queue.queue_id, []).append(asked)
         unit.messages += 1
         unit.bytes += size + MESSAGE_BYTES
         self._keep(unit, call.request_id, call.request_hash, size)

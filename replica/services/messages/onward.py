@@ -1,5 +1,6 @@
-"""Decides how the batches of a producer enter that names queues by full names: as what they are here, or through a
-transmission queue, with the same bytes whenever they are sent again, at either member. Orders nothing.
+"""Decides how a producer's batches enter that name a queue of a manager: as they are, or by a transmission queue.
+
+The bytes are the same whenever they are sent again, at either member. Orders nothing.
 """
 
 from __future__ import annotations

@@ -329,10 +329,10 @@ def test_v9_one_whose_message_finds_no_place_is_not_used_up() -> None:
 def test_v14_a_report_whose_queue_is_another_one_by_now_is_left_out(more: Any, now: str, left: Any) -> None:
     """A record has one entry a queue: that of the messages."""
     pair, master = begin()
-    create(pair, "told")
-    keep(pair, more={**more, "report_to": "told"}, group_id="g")
-    act(pair, QUEUE_ACTION_DELETE, "told")
-    master.submit(PendingCall(Waiter(), AliasCall("told", now, b"an alias".rjust(16), 7)))
+    create(pair, "reports")
+    keep(pair, more={**more, "report_to": "reports"}, group_id="g")
+    act(pair, QUEUE_ACTION_DELETE, "reports")
+    master.submit(PendingCall(Waiter(), AliasCall("reports", now, b"an alias".rjust(16), 7)))
     pair.settle()
     send(pair, "q", b"1", group_ids=["g"])
     assert (payloads(master, "q"), payloads(master, "r")) == left
@@ -504,15 +504,15 @@ def test_v14_each_hit_is_reported() -> None:
     keep(pair, more={"report_to": "r", "delete": DELETE}, group_id="g")
     send(pair, "q", b"1", b"2", group_ids=["g"])
     send(pair, "q", b"3", group_ids=["g"])
-    told = [row.message.properties for row in contents(master, "r")]
-    assert [each["tq_outcome"].text for each in told] == ["STORED", "APPLIED", "APPLIED"]
-    assert [each["tq_applied"].integer for each in told] == [0, 2, 1]
+    reports = [row.message.properties for row in contents(master, "r")]
+    assert [each["tq_outcome"].text for each in reports] == ["STORED", "APPLIED", "APPLIED"]
+    assert [each["tq_applied"].integer for each in reports] == [0, 2, 1]
     update(pair, "r", max_length=3)
     send(pair, "q", b"4", group_ids=["g"])
     assert payloads(master, "q") == [], "a report without room holds up nothing"
 
 
-def test_v14_where_the_store_is_full_it_acts_and_tells_nobody() -> None:
+def test_v14_where_the_store_is_full_it_acts_and_reports_nothing() -> None:
     pair, master = begin()
     send(pair, "q", b"1", group_ids=["g"], reply_tos=["r"])
     holder = take(pair, 1)
