@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from replica.machine.sets.pages import Level
-from replica.machine.sets.ranges import Run
+from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.sets.spans import Spans
 from replica.machine.state.queue import QueueState
 from replica.machine.state.segments import Part
@@ -31,6 +32,7 @@ def segments_of(queue: QueueState, runs: Iterable[Run], *, delivered: bool) -> l
     `delivered`: the runs are a lease's, so each message's count includes that delivery; else a browser asks.
     """
     slices = []
+    locks = [] if delivered else [lease.ranges for lease in queue.leases.values() if lease.locked is not None]
     for start, end in runs:
         for part in queue.segments.parts(start, end):
             count = part.end - part.start
@@ -40,19 +42,23 @@ def segments_of(queue: QueueState, runs: Iterable[Run], *, delivered: bool) -> l
                 kept = part.extra.ordinals[part.offset : part.offset + count].tolist()
                 first_ordinal = kept[0]
                 ordinals = kept if kept[-1] - kept[0] >= count else None
-            counts = _delivery_counts(queue, part, delivered=delivered)
+            counts = _delivery_counts(queue, part, locks, delivered=delivered)
             slices.append(SegmentSlice(part.log_index, part.start, first_ordinal, count, ordinals, counts))
     return slices
 
 
-def _delivery_counts(queue: QueueState, part: Part, *, delivered: bool) -> list[int] | None:
+def _delivery_counts(
+    queue: QueueState, part: Part, locks: Sequence[RangeSet], *, delivered: bool
+) -> list[int] | None:  # fmt: skip
+    """`locks`: what is leased, and delivered to nobody."""
     if delivered:
         if not queue.deliveries:
             return None
         counts = [queue.deliveries.get(index, 0) + 1 for index in range(part.start, part.end)]
         return counts if max(counts) > 1 else None
     counts = [queue.deliveries.get(index, 0) + 1 for index in range(part.start, part.end)]
-    for start, end in queue.unleased_in(part.start, part.end):
+    waiting = queue.unleased_in(part.start, part.end)
+    for start, end in chain(waiting, *(lock.runs(part.start, part.end) for lock in locks)):
         for index in range(start, end):
             counts[index - part.start] -= 1  # it waits: the delivery that the others are in has not begun
     return counts

@@ -13,7 +13,7 @@ from tandemq.cli.session import run
 if TYPE_CHECKING:
     from tandemq.client.aio import UnitState
 
-COLUMNS = ("id", "client", "age_seconds", "left_seconds", "locked", "puts", "queues")
+COLUMNS = ("id", "client", "age_seconds", "left_seconds", "locked", "puts", "reactions", "queues")
 UNITS_MAX = 10_000
 domain_option = click.option("--domain", default="", help="Default: main, or local on an unpaired manager.")
 
@@ -51,5 +51,6 @@ def facts_of(found: UnitState) -> dict[str, Any]:
         "left_seconds": round(found.left.total_seconds(), 3),
         "locked": found.messages_locked,
         "puts": found.messages_put,
+        "reactions": found.reactions,
         "queues": list(found.queues),
     }

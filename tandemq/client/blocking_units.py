@@ -12,6 +12,7 @@ from tandemq.client.delivery import MessageBatch
 from tandemq.client.filtering import Where
 from tandemq.client.loop_thread import LoopThread
 from tandemq.client.outgoing import Attributes, Outgoing
+from tandemq.client.reactions import Cancel, Change, Exceptions, MoveTo, Reacted
 from tandemq.client.receipts import Receipts
 from tandemq.client.settling import Act, Range
 from tandemq.client.waits import Wait
@@ -83,6 +84,34 @@ class Unit:
     def reject(self, batch: MessageBatch, reason: str = "") -> None:
         """At the commit: to the dead-letter queue, or removed if there is none."""
         self._thread.run(self._inner.reject(batch, reason))
+
+    def react(
+        self,
+        queue: str,
+        where: str | Where,
+        action: Cancel | MoveTo | Change,
+        *,
+        everything: bool = False,
+        sticky: timedelta | None = None,
+        report_to: str = "",
+        correlation_id: str = "",
+        exceptions: Exceptions = Exceptions.NONE,
+        timeout: float = 0.0,
+    ) -> Reacted:
+        """Cancels, moves or changes at the commit what fits now and nobody has, and locks it. See aio.Unit.react."""
+        return self._thread.run(
+            self._inner.react(
+                queue,
+                where,
+                action,
+                everything=everything,
+                sticky=sticky,
+                report_to=report_to,
+                correlation_id=correlation_id,
+                exceptions=exceptions,
+                timeout=timeout,
+            )
+        )
 
     def commit(self) -> dict[str, Receipts]:
         """Does all of it; the receipts of what was sent, by queue. See aio.Unit.commit."""

@@ -12,19 +12,20 @@ from typing import NamedTuple, Self, TypeVar, Unpack
 
 from google.protobuf.message import Message
 
-from tandemq.client.calls import QUEUE_SERVICE, TRANSACTION_SERVICE
+from tandemq.client.calls import QUEUE_SERVICE, REACTION_SERVICE, TRANSACTION_SERVICE
 from tandemq.client.delivery import MessageBatch
 from tandemq.client.filtering import Where, to_filter
 from tandemq.client.identity import new_client_id, new_request_id
 from tandemq.client.links import Link, Linked
 from tandemq.client.outgoing import Attributes, Outgoing, to_message
 from tandemq.client.parts import RowsPart
+from tandemq.client.reactions import Cancel, Change, Exceptions, MoveTo, Reacted, reacted_of, to_reaction
 from tandemq.client.receipts import Receipts, receipts_of
 from tandemq.client.settling import Act, Range, to_settlement
 from tandemq.client.waits import Wait, to_wait
 from tandemq.errors import TandemqError, UnitAborted, error_of
 from tandemq.finding.names import is_full, parse_queue
-from tandemq.v1 import queue_service_pb2
+from tandemq.v1 import queue_service_pb2, reaction_service_pb2
 from tandemq.v1 import transaction_service_pb2 as pb
 
 Reply = TypeVar("Reply", bound=Message)
@@ -195,6 +196,45 @@ class Unit:
         if batch.lease_id and batch:
             await self.settle(batch.queue, [(act, batch.ranges())])
 
+    async def react(
+        self,
+        queue: str,
+        where: str | Where,
+        action: Cancel | MoveTo | Change,
+        *,
+        everything: bool = False,
+        sticky: timedelta | None = None,
+        report_to: str = "",
+        correlation_id: str = "",
+        exceptions: Exceptions = Exceptions.NONE,
+        timeout: float = 0.0,
+    ) -> Reacted:
+        """Cancels, moves or changes at the commit what fits now and nobody has; the arguments are those of `aio.react`.
+
+        What it finds is locked for the unit (`held`): nobody else is given it or acts on it, and without a commit it
+        stays as and where it is, and no delivery counts. `sticky`: it is kept by the commit. What the unit itself has
+        got, or has locked by another reaction, counts as `locked`.
+
+        One call of a unit puts something into a queue by a reaction: InvalidRequest (BAD_REQUEST) where another one
+        puts, moves, changes or reports there. TXN_TOO_LARGE when the unit has no room for what fits.
+        """
+        _, name = await self._at(queue)
+        reaction = to_reaction(
+            where,
+            action,
+            everything=everything,
+            sticky=sticky,
+            report_to=report_to,
+            correlation_id=correlation_id,
+            exceptions=exceptions,
+        )
+        request = reaction_service_pb2.ReactRequest(
+            queue=name, request_id=new_request_id(), reaction=reaction, unit_id=self.id, epoch=self._epoch(name)
+        )
+        self._used = True
+        path, wait = REACTION_SERVICE + "React", timedelta(seconds=timeout)
+        return reacted_of(await self._add(path, request, reaction_service_pb2.ReactResponse, name, wait))
+
     async def commit(self) -> dict[str, Receipts]:
         """Does all of it; the receipts of what was sent, by queue.
 
@@ -353,11 +393,13 @@ class UnitState(NamedTuple):
     left: timedelta
     """Until its deadline."""
     messages_locked: int
-    """That it took."""
+    """That it took, or that its reactions are to act on."""
     messages_put: int
     """That it is to send."""
     queues: tuple[str, ...]
     """By name."""
+    reactions: int = 0
+    """That its commit carries out."""
 
 
 async def list_units(client: Linked, max_units: int = 1_000, *, domain: str = "") -> list[UnitState]:
@@ -374,6 +416,7 @@ async def list_units(client: Linked, max_units: int = 1_000, *, domain: str = ""
             each.messages_locked,
             each.messages_put,
             tuple(each.queues),
+            each.reactions,
         )
         for each in found.units
     ]

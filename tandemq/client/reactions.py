@@ -68,6 +68,7 @@ class Outcome(IntEnum):
     STORED = 2  # on none, and is kept for what comes later (`sticky`)
     LOCKED = 3  # on none, and a consumer has one that fits
     DISCARDED = 4  # on none, and no consumer has one
+    HELD = 50  # in a unit of work: messages are locked for it, and its commit acts on them
 
 
 class Reacted(NamedTuple):
@@ -90,6 +91,8 @@ class Reacted(NamedTuple):
     """The call was a repetition; this is the first answer."""
     unreported: int = 0
     """Exception reports that found no queue, or no room in it."""
+    held: int = 0
+    """In a unit of work: they are locked for it, and its commit acts on them."""
 
 
 async def react(
@@ -129,14 +132,15 @@ async def react(
     same `request_id` (16 bytes; None: a new one).
     """
     link, name = client.links.at(queue)
-    reaction = pb.Reaction(
-        target=to_filter(where),
-        scope=pb.REACTION_SCOPE_ALL if everything else pb.REACTION_SCOPE_FIRST,
+    reaction = to_reaction(
+        where,
+        action,
+        everything=everything,
+        sticky=sticky,
         report_to=report_to,
         correlation_id=correlation_id,
-        exception_report=pb.ExceptionReport.Name(exceptions),
+        exceptions=exceptions,
     )
-    _put(reaction, action, sticky)
     request = pb.ReactRequest(
         request_id=request_id or new_request_id(),
         queue=name,
@@ -146,7 +150,29 @@ async def react(
     )
     wait = timedelta(seconds=timeout)
     reply = await link.caller.call(REACTION_SERVICE + "React", request, pb.ReactResponse, queue=name, wait=wait)
-    return _reacted(reply)
+    return reacted_of(reply)
+
+
+def to_reaction(
+    where: str | Where,
+    action: Cancel | MoveTo | Change,
+    *,
+    everything: bool,
+    sticky: timedelta | None,
+    report_to: str,
+    correlation_id: str,
+    exceptions: Exceptions,
+) -> pb.Reaction:
+    """As the manager takes it; see `react`."""
+    reaction = pb.Reaction(
+        target=to_filter(where),
+        scope=pb.REACTION_SCOPE_ALL if everything else pb.REACTION_SCOPE_FIRST,
+        report_to=report_to,
+        correlation_id=correlation_id,
+        exception_report=pb.ExceptionReport.Name(exceptions),
+    )
+    _put(reaction, action, sticky)
+    return reaction
 
 
 def _put(reaction: pb.Reaction, action: Cancel | MoveTo | Change, sticky: timedelta | None) -> None:
@@ -162,7 +188,8 @@ def _put(reaction: pb.Reaction, action: Cancel | MoveTo | Change, sticky: timede
             reaction.update.CopyFrom(_to_update(action))
 
 
-def _reacted(reply: pb.ReactResponse) -> Reacted:
+def reacted_of(reply: pb.ReactResponse) -> Reacted:
+    """Of the manager's answer."""
     return Reacted(
         Outcome(reply.outcome) if reply.outcome in Outcome._value2member_map_ else Outcome.UNKNOWN,
         reply.applied,
@@ -173,6 +200,7 @@ def _reacted(reply: pb.ReactResponse) -> Reacted:
         reply.kept,
         reply.duplicate,
         reply.unreported,
+        reply.held,
     )
 
 

@@ -32,6 +32,7 @@ class ReactionOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REACTION_OUTCOME_STORED: _ClassVar[ReactionOutcome]
     REACTION_OUTCOME_LOCKED: _ClassVar[ReactionOutcome]
     REACTION_OUTCOME_DISCARDED: _ClassVar[ReactionOutcome]
+    REACTION_OUTCOME_HELD: _ClassVar[ReactionOutcome]
 REACTION_SCOPE_UNSPECIFIED: ReactionScope
 REACTION_SCOPE_FIRST: ReactionScope
 REACTION_SCOPE_ALL: ReactionScope
@@ -44,6 +45,7 @@ REACTION_OUTCOME_APPLIED: ReactionOutcome
 REACTION_OUTCOME_STORED: ReactionOutcome
 REACTION_OUTCOME_LOCKED: ReactionOutcome
 REACTION_OUTCOME_DISCARDED: ReactionOutcome
+REACTION_OUTCOME_HELD: ReactionOutcome
 
 class ReactionDelete(_message.Message):
     __slots__ = ()
@@ -103,21 +105,23 @@ class Reaction(_message.Message):
     def __init__(self, target: _Optional[_Union[_message_pb2.MessageFilter, _Mapping]] = ..., scope: _Optional[_Union[ReactionScope, str]] = ..., delete: _Optional[_Union[ReactionDelete, _Mapping]] = ..., move: _Optional[_Union[ReactionMove, _Mapping]] = ..., update: _Optional[_Union[ReactionUpdate, _Mapping]] = ..., report_to: _Optional[str] = ..., correlation_id: _Optional[str] = ..., exception_report: _Optional[_Union[ExceptionReport, str]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ReactRequest(_message.Message):
-    __slots__ = ("request_id", "queue", "reaction", "min_copies", "epoch")
+    __slots__ = ("request_id", "queue", "reaction", "min_copies", "epoch", "unit_id")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     REACTION_FIELD_NUMBER: _ClassVar[int]
     MIN_COPIES_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    UNIT_ID_FIELD_NUMBER: _ClassVar[int]
     request_id: bytes
     queue: str
     reaction: Reaction
     min_copies: int
     epoch: int
-    def __init__(self, request_id: _Optional[bytes] = ..., queue: _Optional[str] = ..., reaction: _Optional[_Union[Reaction, _Mapping]] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+    unit_id: bytes
+    def __init__(self, request_id: _Optional[bytes] = ..., queue: _Optional[str] = ..., reaction: _Optional[_Union[Reaction, _Mapping]] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ..., unit_id: _Optional[bytes] = ...) -> None: ...
 
 class ReactResponse(_message.Message):
-    __slots__ = ("header", "outcome", "applied", "locked", "inert", "dying", "refused", "kept", "duplicate", "unreported")
+    __slots__ = ("header", "outcome", "applied", "locked", "inert", "dying", "refused", "kept", "duplicate", "unreported", "held")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     APPLIED_FIELD_NUMBER: _ClassVar[int]
@@ -128,6 +132,7 @@ class ReactResponse(_message.Message):
     KEPT_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
     UNREPORTED_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     outcome: ReactionOutcome
     applied: int
@@ -138,4 +143,5 @@ class ReactResponse(_message.Message):
     kept: bool
     duplicate: bool
     unreported: int
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., outcome: _Optional[_Union[ReactionOutcome, str]] = ..., applied: _Optional[int] = ..., locked: _Optional[int] = ..., inert: _Optional[int] = ..., dying: _Optional[int] = ..., refused: _Optional[int] = ..., kept: bool = ..., duplicate: bool = ..., unreported: _Optional[int] = ...) -> None: ...
+    held: int
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., outcome: _Optional[_Union[ReactionOutcome, str]] = ..., applied: _Optional[int] = ..., locked: _Optional[int] = ..., inert: _Optional[int] = ..., dying: _Optional[int] = ..., refused: _Optional[int] = ..., kept: bool = ..., duplicate: bool = ..., unreported: _Optional[int] = ..., held: _Optional[int] = ...) -> None: ...

@@ -145,7 +145,7 @@ class ListUnitsRequest(_message.Message):
     def __init__(self, domain: _Optional[str] = ..., max_units: _Optional[int] = ...) -> None: ...
 
 class OpenUnit(_message.Message):
-    __slots__ = ("unit_id", "client_id", "age", "left", "messages_locked", "messages_put", "calls", "queues")
+    __slots__ = ("unit_id", "client_id", "age", "left", "messages_locked", "messages_put", "calls", "queues", "reactions")
     UNIT_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     AGE_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +154,7 @@ class OpenUnit(_message.Message):
     MESSAGES_PUT_FIELD_NUMBER: _ClassVar[int]
     CALLS_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
+    REACTIONS_FIELD_NUMBER: _ClassVar[int]
     unit_id: bytes
     client_id: bytes
     age: _duration_pb2.Duration
@@ -162,7 +163,8 @@ class OpenUnit(_message.Message):
     messages_put: int
     calls: int
     queues: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, unit_id: _Optional[bytes] = ..., client_id: _Optional[bytes] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., left: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., messages_locked: _Optional[int] = ..., messages_put: _Optional[int] = ..., calls: _Optional[int] = ..., queues: _Optional[_Iterable[str]] = ...) -> None: ...
+    reactions: int
+    def __init__(self, unit_id: _Optional[bytes] = ..., client_id: _Optional[bytes] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., left: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., messages_locked: _Optional[int] = ..., messages_put: _Optional[int] = ..., calls: _Optional[int] = ..., queues: _Optional[_Iterable[str]] = ..., reactions: _Optional[int] = ...) -> None: ...
 
 class ListUnitsResponse(_message.Message):
     __slots__ = ("header", "units", "total")

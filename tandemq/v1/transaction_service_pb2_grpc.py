@@ -79,7 +79,7 @@ class TransactionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Begin(self, request, context):
-        """Opens a unit of work at the master: Enqueue, Dequeue and Settle that name its id belong to it, until Commit, Rollback or its deadline.
+        """Opens a unit of work at the master: Enqueue, Dequeue, Settle, Reply and React that name its id belong to it, until Commit, Rollback or its deadline.
         It is in the master's memory alone: a takeover, a restart and a new epoch end it as if nothing of it had been asked.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -95,7 +95,7 @@ class TransactionServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Rollback(self, request, context):
-        """Gives back what the unit got, to the old places, and forgets the rest. The deliveries count. Repeated, or of a unit that is not open, it does nothing.
+        """Gives back what the unit got, to the old places, and forgets the rest. The deliveries count; what its reactions have locked was not delivered. Repeated, or of a unit that is not open, it does nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -184,7 +184,7 @@ class TransactionServiceStub(typing.Generic[_TransactionServiceTransactType, _Tr
     """Settles and sends in any queues of one domain. Everything happens, by one record, or nothing does: any refusal refuses all of it. It never waits for room."""
 
     Begin: _TransactionServiceBeginType
-    """Opens a unit of work at the master: Enqueue, Dequeue and Settle that name its id belong to it, until Commit, Rollback or its deadline.
+    """Opens a unit of work at the master: Enqueue, Dequeue, Settle, Reply and React that name its id belong to it, until Commit, Rollback or its deadline.
     It is in the master's memory alone: a takeover, a restart and a new epoch end it as if nothing of it had been asked.
     """
 
@@ -194,7 +194,7 @@ class TransactionServiceStub(typing.Generic[_TransactionServiceTransactType, _Tr
     """
 
     Rollback: _TransactionServiceRollbackType
-    """Gives back what the unit got, to the old places, and forgets the rest. The deliveries count. Repeated, or of a unit that is not open, it does nothing."""
+    """Gives back what the unit got, to the old places, and forgets the rest. The deliveries count; what its reactions have locked was not delivered. Repeated, or of a unit that is not open, it does nothing."""
 
     Work: _TransactionServiceWorkType
     """Begins units as Begin does, and carries them: those that are still open when the stream ends, whichever way, are rolled back at once.
@@ -248,7 +248,7 @@ class TransactionServiceServicer(metaclass=abc.ABCMeta):
         request: tandemq.v1.transaction_service_pb2.BeginRequest,
         context: _ServicerContext,
     ) -> typing.Union[tandemq.v1.transaction_service_pb2.BeginResponse, collections.abc.Awaitable[tandemq.v1.transaction_service_pb2.BeginResponse]]:
-        """Opens a unit of work at the master: Enqueue, Dequeue and Settle that name its id belong to it, until Commit, Rollback or its deadline.
+        """Opens a unit of work at the master: Enqueue, Dequeue, Settle, Reply and React that name its id belong to it, until Commit, Rollback or its deadline.
         It is in the master's memory alone: a takeover, a restart and a new epoch end it as if nothing of it had been asked.
         """
 
@@ -268,7 +268,7 @@ class TransactionServiceServicer(metaclass=abc.ABCMeta):
         request: tandemq.v1.transaction_service_pb2.RollbackRequest,
         context: _ServicerContext,
     ) -> typing.Union[tandemq.v1.transaction_service_pb2.RollbackResponse, collections.abc.Awaitable[tandemq.v1.transaction_service_pb2.RollbackResponse]]:
-        """Gives back what the unit got, to the old places, and forgets the rest. The deliveries count. Repeated, or of a unit that is not open, it does nothing."""
+        """Gives back what the unit got, to the old places, and forgets the rest. The deliveries count; what its reactions have locked was not delivered. Repeated, or of a unit that is not open, it does nothing."""
 
     @abc.abstractmethod
     def Work(

@@ -9,11 +9,13 @@ and has no record of its commit, says that nothing of it happened, and it never 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from replica.core.ordering.open_unit import Got, OpenUnit, Put
+from replica.core.ordering.unit_reactions import check_enters, with_reactions
 from replica.core.ordering.units import order_unit
 from replica.core.state.calls import (
     BeginUnit,
@@ -26,7 +28,8 @@ from replica.core.state.calls import (
     Transact,
 )
 from replica.core.state.outcomes import Moved, UnitBegun, UnitEnded, UnitKept
-from replica.machine import QueuePut, QueueSettling, Refused, UnitCall
+from replica.machine import QueuePut, QueueSettling, Refused, UnitCall, lease_id_of, ranges_of
+from replica.machine.plan.lock import LockCall, plan_lock
 from replica.machine.plan.open_unit import check_put, check_reply, check_settles, plan_end
 from replica.machine.plan.time import GRACE_MS
 from replica.machine.plan.unit import QUEUES_MAX
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from replica.core.ordering.desk import Desk
+    from replica.core.ordering.held_reaction import HeldReaction
+    from replica.core.ordering.reaction import Reaction
     from replica.core.state.calls import Call, OpenUnitCall, Waiter
     from replica.core.state.shared import Shared
     from tandemq.peer.v1.record_pb2 import LeaseOp
@@ -69,56 +74,6 @@ class UnitEnding(Enum):
     EXPIRED = "expired"
     ABORTED = "aborted"
     """With the mastership."""
-
-
-@dataclass(slots=True, eq=False)
-class Got:
-    """What one get gave."""
-
-    queue_id: int
-    ranges: RangeSet
-
-
-@dataclass(slots=True, eq=False)
-class Put:
-    """What one call puts into its queue."""
-
-    count: int
-    request: bytes
-    """Serialized EnqueueRequest."""
-
-
-@dataclass(slots=True, eq=False)
-class OpenUnit:
-    """One unit."""
-
-    unit_id: bytes
-    number: int
-    client_id: bytes
-    begun_ms: int
-    ends_ms: int
-    """Domain time."""
-    got: dict[int, Got] = field(default_factory=dict)
-    """By lease id."""
-    settles: dict[int, list[Settlement]] = field(default_factory=dict)
-    """By queue id: of what it got, and of what leases outside of it hold."""
-    puts: dict[int, list[Put]] = field(default_factory=dict)
-    """By queue id, in the order of the first put into each."""
-    replies: dict[int, list[ReplyInUnit]] = field(default_factory=dict)
-    """By queue id: to requests that it got, or that leases outside of it hold."""
-    asked: dict[bytes, int] = field(default_factory=dict)
-    """Request ids of its puts, answers and settlements, and what each asked for: a repetition does nothing."""
-    changes: int = 0
-    messages: int = 0
-    bytes: int = 0
-    ranges: int = 0
-    """Of its settlements, and one for each message that it got: it may be acknowledged in as many."""
-
-    @property
-    def queue_ids(self) -> set[int]:
-        """Of all that it has."""
-        asked = self.settles.keys() | self.replies.keys() | self.puts.keys()
-        return {got.queue_id for got in self.got.values()} | asked
 
 
 class OpenUnits:
@@ -188,6 +143,7 @@ class OpenUnits:
             return False
         queue = self.orders.machine.state.named(call.queue)
         check_put(queue, call.columns, call.member)
+        check_enters(self.orders.machine, unit, (queue.queue_id,), puts=True)
         count, size = call.columns.count, len(call.request)
         self._check_room(unit, queue.queue_id, messages=count, size=size + count * MESSAGE_BYTES)
         self._check_bytes(size)
@@ -258,6 +214,33 @@ class OpenUnits:
             text = f"open units of work hold {self.bytes} bytes; the limit is {BYTES_MAX}, repeat it later"
             raise Refused(Reason.REASON_QUOTA_EXCEEDED, text, {"limit": str(BYTES_MAX)}, 1000)
 
+    def reaction(self, asked: Reaction) -> HeldReaction | None:
+        """The first answer to one that is repeated. Refused where its unit is not open."""
+        unit = self._open(asked.unit)
+        _is_repeated(unit, asked.request_id, asked.request_hash)
+        return unit.reactions.get(asked.request_id)
+
+    def hold(self, held: HeldReaction) -> None:
+        """It belongs to its unit from now on, and what it acts on is locked. Raises Refused with nothing done."""
+        reaction, orders = held.reaction, self.orders
+        unit, machine, targets = self._open(reaction.unit), self.orders.machine, held.making.targets
+        check_enters(machine, unit, held.enters)
+        size = held.size + held.entries * MESSAGE_BYTES
+        self._check_room(unit, reaction.queue_id, messages=held.entries, size=size, ranges=len(targets))
+        self._check_bytes(size)
+        if targets:
+            self._check_gets()
+            call = LockCall(targets, unit.unit_id, unit.client_id, unit.ends_ms)
+            header = plan_lock(machine.state, orders.time_ms, machine.queue(reaction.queue_id), call)
+            held.lease_id = lease_id_of(self.shared.state.epoch, orders.order(header))
+            self.gets += 1
+        unit.reactions[reaction.request_id] = held
+        unit.messages += held.entries
+        unit.bytes += size
+        unit.ranges += len(targets)
+        held.kept_bytes = held.size
+        self._keep(unit, reaction.request_id, reaction.request_hash, held.kept_bytes)
+
     # -- gets ------------------------------------------------------------------------------------------------------
 
     def aborted(self, unit_id: bytes) -> Refused:
@@ -286,10 +269,13 @@ class OpenUnits:
         if unit is None:
             raise self.aborted(unit_id)
         self._check_room(unit, queue_id, ranges=1)
+        self._check_gets()
+        return self.shared.limits.settlement_ranges_max - unit.ranges
+
+    def _check_gets(self) -> None:
         if self.gets >= GETS_MAX:
             text = f"open units of work have {self.gets} gets; the limit is {GETS_MAX}, repeat it later"
             raise Refused(Reason.REASON_QUOTA_EXCEEDED, text, {"limit": str(GETS_MAX)}, 1000)
-        return self.shared.limits.settlement_ranges_max - unit.ranges
 
     def problem_of(self, unit_id: bytes) -> Refused | None:
         """Why nothing may be asked of the unit any more."""
@@ -350,20 +336,34 @@ class OpenUnits:
             self.orders.reply(waiter, Moved("the unit was changed while its commit was under way; repeat it"))
             return
         try:
-            asked = self._call_of(unit, call)
-            transact = Transact(asked, call.body, call.min_copies)
+            asked, body = self._call_of(unit, call), call.body
+            if unit.reactions:
+                self._check_locked(unit)
+                asked, body = with_reactions(unit, asked, call.rows, lines)
             # Ended before anything is handed out for it: a get of its own that waits would be given a message that
             # nothing of the unit ends any more.
-            order_unit(self.orders, waiter, transact, lines, lambda: self._forget(unit, UnitEnding.COMMITTED))
+            transact = Transact(asked, body, call.min_copies)
+            order_unit(self.orders, waiter, transact, lines, lambda: self._on_committed(unit))
         except Refused as refused:
             if refused.reason == Reason.REASON_LEASE_LOST:
                 self._end(unit, UnitEnding.ROLLED_BACK)
             raise
 
+    def _on_committed(self, unit: OpenUnit) -> None:
+        self._forget(unit, UnitEnding.COMMITTED)
+        for held in unit.reactions.values():
+            if held.counts.kept:  # it has looked at what was there when it was asked for, and not at what came since
+                self.orders.parts.kept.on_kept(held.reaction.queue_id, 0)
+
+    def _check_locked(self, unit: OpenUnit) -> None:
+        for held in unit.reactions.values():
+            if held.lease_id:
+                self._check_held(held.lease_id, RangeSet(ranges_of(held.making.targets)))
+
     def _call_of(self, unit: OpenUnit, call: CommitUnit) -> UnitCall:
         settles = {queue_id: list(settlements) for queue_id, settlements in unit.settles.items()}
         for lease_id, got in unit.got.items():
-            self._check_held(lease_id, got)
+            self._check_held(lease_id, got.ranges)
             left = RangeSet(got.ranges)
             for settlement in unit.settles.get(got.queue_id, ()):
                 for part in settlement.ranges if settlement.lease_id == lease_id else ():
@@ -400,12 +400,12 @@ class OpenUnits:
             text = f"request {index} of queue {name} has no answer in the unit of work: answer, release or reject it"
             raise Refused(Reason.REASON_REPLY_REQUIRED, text, {"queue": name, "index": str(index)})
 
-    def _check_held(self, lease_id: int, got: Got) -> None:
+    def _check_held(self, lease_id: int, ranges: RangeSet) -> None:
         """Time, an administrator, or the deletion of the queue may have taken some."""
         lease = self.orders.machine.state.leases.get(lease_id)
-        for start, end in got.ranges:
+        for start, end in ranges:
             for low, _ in lease.ranges.gaps(start, end) if lease is not None else ((start, end),):
-                text = f"message {low}, which the unit got, is not there any more; the unit is rolled back"
+                text = f"message {low}, which the unit holds, is not there any more; the unit is rolled back"
                 raise Refused(Reason.REASON_LEASE_LOST, text, {"index": str(low)})
 
     def _name(self, queue_id: int, *, held: bool = False) -> str:
@@ -426,7 +426,7 @@ class OpenUnits:
     def _end(self, unit: OpenUnit, how: UnitEnding) -> int:
         """Give back what it got; says how many messages that are."""
         self._forget(unit, how)
-        header = plan_end(self.orders.machine.state, self.orders.time_ms, unit.unit_id, unit.got)
+        header = plan_end(self.orders.machine.state, self.orders.time_ms, unit.unit_id, unit.lease_ids)
         if header is None:
             return 0
         self.orders.order(header)
@@ -440,8 +440,9 @@ class OpenUnits:
         kept = sum(len(put.request) for each in unit.puts.values() for put in each)
         kept += sum(each.ByteSize() for settlements in unit.settles.values() for each in settlements)
         kept += sum(len(each.answer) for answers in unit.replies.values() for each in answers)
+        kept += sum(each.kept_bytes for each in unit.reactions.values())
         self.bytes -= kept + CALL_BYTES * len(unit.asked)
-        self.gets -= len(unit.got)
+        self.gets -= len(unit.lease_ids)
 
     def look(self) -> None:
         """Time passes, at the serving master: end the units whose deadline has passed."""

@@ -7,12 +7,13 @@ locked, and what the reaction has removed is given to nobody (V4).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica.core.messages import copies
 from replica.core.messages.bodies import batch_of
 from replica.core.ordering.enqueued import is_all_volatile, not_enough
+from replica.core.ordering.held_reaction import HeldReaction, Making
 from replica.core.ordering.kept_looks import KEPT_BY, KEPT_IN, key_of
 from replica.core.ordering.reaction import Used
 from replica.core.ordering.reaction_looks import ReactionLooks, first_of, where
@@ -41,12 +42,11 @@ from tandemq.v1.message_pb2 import Message
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from replica.core.messages.bodies import Stored
     from replica.core.ordering.orders import Orders
     from replica.core.ordering.reaction import Reaction
-    from replica.core.ordering.reaction_reports import Addressed
     from replica.core.selection.selecting import Exact
     from replica.core.state.calls import Waiter
     from replica.core.state.shared import Shared
@@ -118,8 +118,11 @@ class Reacting:
     def _turn(self, reaction: Reaction) -> ReactionDone | None:
         """None: there is more to look at."""
         orders, machine = self.orders, self.orders.machine
-        found = machine.find_request(reaction.request_id, reaction.request_hash)
-        if found is not None:
+        if reaction.unit:
+            held = orders.units.reaction(reaction)
+            if held is not None:
+                return self._held(held, duplicate=True)
+        elif (found := machine.find_request(reaction.request_id, reaction.request_hash)) is not None:
             assert found.reaction is not None, "the fingerprint is that of a reaction"
             return ReactionDone(found.reaction, found.epoch, orders.copies, duplicate=True)
         queue_id = machine.queue_id(reaction.queue)
@@ -141,10 +144,7 @@ class Reacting:
         wanted = max(reaction.min_copies, 2 if queue.config.require_two else 1)
         if orders.copies < wanted:
             raise Refused(*not_enough(orders.copies, wanted))
-        done, _ = self._act(reaction, queue)
-        if done.counts.kept:
-            orders.parts.kept.on_kept(queue_id, reaction.bound)
-        return done
+        return self._hold(reaction, queue) if reaction.unit else self._act(reaction, queue)[0]
 
     def act_kept(self, reaction: Reaction, queue: QueueState, targets: Sequence[int]) -> RecordHeader | None:
         """One that is kept, on messages that fit it; None: none of them waits any more. Raises Refused.
@@ -170,7 +170,13 @@ class Reacting:
         return self._act(reaction, queue)[1]
 
     def _act(self, reaction: Reaction, queue: QueueState) -> tuple[ReactionDone, RecordHeader]:
-        orders = self.orders
+        making, counts = self._found(reaction, queue)
+        call, rows = self._call(reaction, queue, making, counts, self.orders.room.lines)
+        header = plan_react(self.orders.machine.state, self.orders.time_ms, call)
+        return self._order(header, rows, counts, reaction), header
+
+    def _found(self, reaction: Reaction, queue: QueueState) -> tuple[Making, ReactionCounts]:
+        """What it acts on now."""
         here = where(reaction, queue)
         if reaction.first:
             targets = [first_of(queue, here.waiting)] if here.waiting else []
@@ -183,8 +189,21 @@ class Reacting:
             raise Refused(Reason.REASON_MESSAGE_NOT_FOUND, "none of them can be acted on")
         counts.applied = len(making.targets)
         counts.kept = reaction.keep is not None and (not reaction.first or not counts.applied)
-        state, time_ms = orders.machine.state, orders.time_ms
-        reports = plan(state, time_ms, reaction, counts, making.exceptions, orders.room.lines)
+        return making, counts
+
+    def _call(
+        self,
+        reaction: Reaction,
+        queue: QueueState,
+        making: Making,
+        counts: ReactionCounts,
+        lines: Collection[int],
+        taken: Collection[int] = (),
+        lease_id: int = 0,
+    ) -> tuple[ReactCall, list[Message]]:
+        """And the rows of the record, in their order. Counts the reports that find no room."""
+        state = self.orders.machine.state
+        reports = plan(state, self.orders.time_ms, reaction, counts, making.exceptions, lines, taken)
         made = self._copies(reaction, queue, making) if making.rows else None
         keeps, kept_rows = self._keeping(reaction, queue) if counts.kept else (None, [])
         call = ReactCall(
@@ -197,9 +216,45 @@ class Reacting:
             reports.ops,
             keeps,
             reaction.used if reaction.first else None,
+            lease_id,
         )
-        header = plan_react(state, time_ms, call)
-        return self._order(header, [*making.rows, *reports.rows, *kept_rows], counts), header
+        return call, [*making.rows, *reports.rows, *kept_rows]
+
+    # -- in a unit of work -----------------------------------------------------------------------------------------
+
+    def _hold(self, reaction: Reaction, queue: QueueState) -> ReactionDone:
+        """V15: lock what it would act on. Raises Refused with nothing done."""
+        making, counts = self._found(reaction, queue)
+        state = self.orders.machine.state
+        enters = {state.named(name).queue_id for name in (reaction.to, reaction.report_to) if name}
+        if reaction.update is not None:
+            enters.add(queue.queue_id)
+        if counts.kept:
+            enters.add(state.named(kept_queue(queue.name)).queue_id)
+        held = HeldReaction(reaction, making, counts, frozenset(enters), self._call_of_commit)
+        self.orders.units.hold(held)
+        return self._held(held, duplicate=False)
+
+    def _held(self, held: HeldReaction, *, duplicate: bool) -> ReactionDone:
+        counts = ReactionCounts()
+        counts.CopyFrom(held.counts)
+        counts.applied = counts.unreported = 0
+        targets = len(held.making.targets)
+        return ReactionDone(counts, self.shared.state.epoch, self.orders.copies, duplicate=duplicate, held=targets)
+
+    def _call_of_commit(
+        self, held: HeldReaction, lines: Collection[int], taken: Collection[int]
+    ) -> tuple[ReactCall, list[Message]]:
+        reaction, making = held.reaction, held.making
+        state = self.orders.machine.state
+        queue = state.numbered(reaction.queue_id)
+        check_reactions(queue)
+        check_other(state, queue, reaction.to, reaction.report_to)  # other queues may have these names by now
+        if reaction.update is not None:
+            for row in making.rows:
+                self._mark(row, reaction, queue)  # where it is kept is known now
+        held.counts.unreported = 0
+        return self._call(reaction, queue, making, held.counts, lines, taken, held.lease_id)
 
     def _keeping(self, reaction: Reaction, queue: QueueState) -> tuple[EnqueueOp, list[Message]]:
         """V11: what enters the queue of those that are kept."""
@@ -213,7 +268,9 @@ class Reacting:
         columns = columns_of(EnqueueBatch(messages=batch_of([row])))
         return plan_keep(state, self.orders.time_ms, queue, key_of(reaction.asked), columns), [row]
 
-    def _order(self, header: RecordHeader, rows: Sequence[Message], counts: ReactionCounts) -> ReactionDone:
+    def _order(
+        self, header: RecordHeader, rows: Sequence[Message], counts: ReactionCounts, reaction: Reaction
+    ) -> ReactionDone:
         orders, entered = self.orders, header.txn.enqueues
         all_volatile, body = bool(entered) and all(map(is_all_volatile, entered)), b""
         if entered:
@@ -224,6 +281,8 @@ class Reacting:
             orders.room_bytes -= len(body)
         epoch = self.shared.state.epoch
         orders.order(header, body, volatile_body=all_volatile)
+        if counts.kept:  # before anybody is given what came while it looked
+            orders.parts.kept.on_kept(reaction.queue_id, reaction.bound)
         # A group's next message may be ready now.
         queue_ids = [*(op.queue_id for op in header.txn.removes), *(op.queue_id for op in entered)]
         orders.parts.consumers.pump(dict.fromkeys(queue_ids))
@@ -231,12 +290,12 @@ class Reacting:
 
     # -- what enters -----------------------------------------------------------------------------------------------
 
-    def _made(self, reaction: Reaction, queue: QueueState, targets: list[int], counts: ReactionCounts) -> _Making:
+    def _made(self, reaction: Reaction, queue: QueueState, targets: list[int], counts: ReactionCounts) -> Making:
         """Of the targets, those that can be acted on, and the rows that follow from them. Reads them where it must."""
         reports = reaction.exceptions in (pb.EXCEPTION_REPORT_HEADERS, pb.EXCEPTION_REPORT_FULL)
         if not reaction.to and reaction.update is None and not reports:
-            return _Making(targets)
-        making = _Making([])
+            return Making(targets)
+        making = Making([])
         ranges = [IndexRange(first=low, count=high - low) for low, high in ranges_of(targets)]
         slices = self.orders.machine.segments_of(queue.queue_id, ranges, delivered=False)
         size = 0
@@ -256,6 +315,7 @@ class Reacting:
                 size += report.message.ByteSize()
             if size > BYTES_MAX:
                 raise _too_large(BYTES_MAX, "its copies and reports")
+        making.ends, making.begins = times_of(queue, making.targets) if making.rows else ((), ())
         return making
 
     def _row(self, reaction: Reaction, queue: QueueState, found: copies.FoundMessage) -> Message | None:
@@ -284,9 +344,9 @@ class Reacting:
         if used is not None:
             row.properties[KEPT_IN].integer, row.properties[KEPT_BY].integer = used
 
-    def _copies(self, reaction: Reaction, queue: QueueState, making: _Making) -> Copies:
+    def _copies(self, reaction: Reaction, queue: QueueState, making: Making) -> Copies:
         columns = columns_of(EnqueueBatch(messages=batch_of(making.rows)))
-        ends, begins = times_of(queue, making.targets)
+        ends, begins = making.ends, making.begins
         change = reaction.update
         if change is None:
             return Copies(reaction.to, columns, ends, begins)
@@ -313,16 +373,6 @@ class Reacting:
             return stored
 
         return read
-
-
-@dataclass(slots=True)
-class _Making:
-    """What a reaction does."""
-
-    targets: list[int]
-    rows: list[Message] = field(default_factory=list)
-    """In their places, one each, or none."""
-    exceptions: list[Addressed] = field(default_factory=list)
 
 
 def _too_large(limit: int, what: str) -> Refused:

@@ -54,6 +54,8 @@ class Reaction:
     """None: what comes later is left alone."""
     used: Used | None = None
     """Not None: it was kept; nobody waits for an answer."""
+    unit: bytes = b""
+    """Not empty: it is a part of this open unit of work, whose commit carries it out (V15)."""
 
     epoch: int = 0
     """In which it began here; 0: not yet."""

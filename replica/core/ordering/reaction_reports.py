@@ -75,9 +75,10 @@ def plan(
     counts: ReactionCounts,
     exceptions: Sequence[Addressed],
     lines: Collection[int],
+    taken: Collection[int] = (),
 ) -> Planned:
     """Counts what finds no room. Refused where the report of the caller does not. `lines`: queues for whose room others
-    wait.
+    wait. `taken`: those that the record has an entry for already, so that reports to senders find no place there.
     """
     planned = Planned([], [])
     asker = state.named(reaction.report_to).queue_id if reaction.report_to else 0
@@ -85,7 +86,8 @@ def plan(
         if asker and queue_id == asker:
             continue  # with the report
         op = None
-        if queue_id and queue_id != state.ids.get(reaction.queue) and len(planned.ops) < QUEUES_MAX:
+        elsewhere = queue_id not in (0, state.ids.get(reaction.queue)) and queue_id not in taken
+        if elsewhere and len(planned.ops) < QUEUES_MAX:
             try:
                 op = _plan(state, now_ms, queue_id, rows, lines)
             except Refused:

@@ -45,22 +45,24 @@ def order_unit(
         wanted = _wanted(orders, call, (), asked.min_copies)
     else:
         header = plan_unit(machine.state, orders.time_ms, call, lines)
-        entered, replies = header.txn.enqueues, header.txn.replies
+        # What reactions put into queues is no answer to whoever puts.
+        entered = [op for op in header.txn.enqueues if not op.internal]
+        replies = header.txn.replies
         wanted = _wanted(orders, call, entered, asked.min_copies)
         if orders.copies < wanted:
             raise Refused(*not_enough(orders.copies, wanted))
-        all_volatile = _is_volatile(entered) and not replies
-        if entered or replies:
-            orders.check_space(len(asked.body), all_volatile=all_volatile)
-            orders.room_bytes -= len(asked.body)
+        all_volatile = _is_volatile(header.txn.enqueues) and not replies
+        body = asked.body if header.txn.enqueues or replies else b""
+        if body:
+            orders.check_space(len(body), all_volatile=all_volatile)
+            orders.room_bytes -= len(body)
         epoch = orders.shared.state.epoch  # of the record; the next epoch may be the one that commits it
         for reply in replies:
             orders.replying.address(reply)
-        body = asked.body if entered or replies else b""
         last = log_index = orders.order(header, body, volatile_body=all_volatile)
         if on_ordered is not None:
             on_ordered()
-        settled = [each.queue_id for each in header.txn.settles] + [each.queue_id for each in replies]
+        settled = [each.queue_id for part in (header.txn.settles, replies) for each in part]
     handles = [machine.handle_prefix(op.queue_id) for op in entered]
 
     def answer() -> None:
@@ -90,6 +92,7 @@ def _wanted(orders: Desk, call: UnitCall, entered: Sequence[EnqueueOp], min_copi
     machine = orders.machine
     named = (machine.queue_id(put.queue) for put in call.puts)
     numbers = [op.queue_id for op in entered] + [number for number in named if number is not None]
+    numbers += [each.queue_id for each in call.reactions]
     two = any(machine.has_queue(number) and machine.queue(number).config.require_two for number in numbers)
     return max(min_copies, 2 if two else 1)
 

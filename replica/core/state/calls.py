@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from replica.core.selection.selecting import Matcher
     from replica.core.state.outcomes import Answer, LeaseDone
     from replica.machine import Columns, EnqueueCall, PublishCall, StageCall, UnitCall
+    from tandemq.v1.message_pb2 import Message
     from tandemq.v1.queue_service_pb2 import Settlement
 
 
@@ -156,6 +157,8 @@ class CommitUnit(NamedTuple):
     """Serialized EnqueueBatch with the messages of all its puts, queue by queue, and its answers."""
     min_copies: int
     member: str
+    rows: Sequence[Message] = ()
+    """Of the body, where the unit has reactions: theirs are put between the puts and the answers."""
 
 
 class RollbackUnit(NamedTuple):

@@ -79,6 +79,8 @@ class ReactionDone(NamedTuple):
     """Of its record."""
     copies: int
     duplicate: bool
+    held: int = 0
+    """Messages that it has locked for its unit of work, whose commit acts on them."""
 
 
 class LeaseDone(NamedTuple):

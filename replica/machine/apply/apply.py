@@ -12,6 +12,7 @@ from types import MappingProxyType
 from replica.machine.apply.completion import apply_reply, begin_messages, take_owed
 from replica.machine.apply.kept import keep, note_ends
 from replica.machine.apply.lives import apply_alias, apply_defaults
+from replica.machine.apply.locks import lock, unlock
 from replica.machine.apply.moves import apply_remove, count_delivery, take_moved
 from replica.machine.apply.queue import apply_queue
 from replica.machine.apply.save import apply_save
@@ -290,6 +291,9 @@ def _marked(marks: Sequence[int], start: int, end: int) -> Iterable[Run]:
 def _lease(state: State, lease_id: int, time_ms: int, op: record_pb2.LeaseOp) -> Applied:
     queue = state.queues[op.queue_id]
     freed: list[int] = []
+    if op.reaction:
+        lock(state, lease_id, op)
+        return Applied((op.queue_id,), freed, lease_id)
     runs = [(part.first, part.first + part.count) for part in op.ranges]
     for start, end in runs:
         assert queue.take_ready(start, end) == end - start, "leased what is not ready"
@@ -327,6 +331,9 @@ def _settle(state: State, op: record_pb2.SettleOp) -> Applied:
             if effect.outcome == RELEASE:
                 assert lease, "released what no lease holds"
                 lease.ranges.remove(start, end)
+                if effect.unlock:
+                    unlock(state, queue, lease, start, end)
+                    continue
                 if effect.backout:
                     return_undone(state, queue, ((start, end),), state.time_ms, rules=True)
                 else:
@@ -382,8 +389,12 @@ def _end_units(state: State, op: record_pb2.RoleOp) -> tuple[int, ...]:
     for lease_id in op.unit_leases:
         lease = state.leases[lease_id]
         assert lease.unit, "the lease of no unit ended with its master"
+        queue = state.queues[lease.queue_id]
         for start, end in lease.ranges:
-            return_messages(state, state.queues[lease.queue_id], start, end)
+            if lease.locked is not None:
+                unlock(state, queue, lease, start, end)
+            else:
+                return_messages(state, queue, start, end)
         returned[lease.queue_id] = None
         end_lease(state, lease)
     return tuple(returned)

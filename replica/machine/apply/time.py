@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from replica.machine.apply.groups import line_up, place_in_groups
 from replica.machine.apply.lives import delete, enable
+from replica.machine.apply.locks import forget_locked, unlock
 from replica.machine.apply.stage import drop_stages
 from replica.machine.features.readers import forget_readers
 from replica.machine.plan.dead_letters import deliveries_max
@@ -103,6 +104,11 @@ def apply_expire(state: State, time_ms: int, op: record_pb2.ExpireOp) -> Applied
 def _end_by_time(state: State, lease: Lease, time_ms: int, *, rules: bool) -> int:
     """Nobody settled it. Says of which queue it was."""
     queue = state.queues[lease.queue_id]
+    if lease.locked is not None:
+        for start, end in lease.ranges:
+            unlock(state, queue, lease, start, end)
+        end_lease(state, lease)
+        return queue.queue_id
     queue.totals.redelivered += lease.ranges.size
     return_undone(state, queue, lease.ranges, time_ms, rules=rules)
     end_lease(state, lease)
@@ -168,5 +174,6 @@ def end_anywhere(
         for lease in list(queue.leases.values()):
             for start, end in left:
                 lease.ranges.discard(start, end)
+                forget_locked(lease, start, end)
             if not lease.ranges:
                 end_lease(state, lease)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from replica.machine.plan.columns import Columns
 from replica.machine.plan.dead_letters import dead_letter_name
-from replica.machine.plan.dropping import room_with_drops
+from replica.machine.plan.dropping import NOTHING_LEAVES, Departing, room_with_drops
 from replica.machine.plan.enqueue import EnqueueCall, header_of
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.sets.ranges import Run
@@ -35,6 +35,8 @@ class MoveCall:
     deliver_at_ms: Sequence[int] = ()  # one each, 0: at once
     request_id: bytes = b""
     request_hash: int = 0
+    lease_id: int = 0  # not 0: the lease that holds them, and ends by the same record before
+    leaving: Departing = NOTHING_LEAVES  # the other queue, by the same record and before these enter
 
 
 class QueueRoom(NamedTuple):
@@ -55,7 +57,7 @@ class DyingRows(NamedTuple):
     reasons: list[str]
 
 
-def room_in(state: State, name: str, *, drops: bool = True) -> QueueRoom:
+def room_in(state: State, name: str, *, drops: bool = True, leaving: Departing = NOTHING_LEAVES) -> QueueRoom:
     """Refused when it takes nothing: not there, closed, disabled or full.
 
     `drops`: a DROP_HEAD queue makes room. Not for a sweep: its next record would drop what the one before it brought.
@@ -66,8 +68,8 @@ def room_in(state: State, name: str, *, drops: bool = True) -> QueueRoom:
     config = queue.config
     if not config.enqueue_enabled:
         raise disabled(name, config)
-    messages = config.max_length - queue.length
-    payload_bytes = config.max_bytes - queue.bytes if config.max_bytes else 1 << 62
+    messages = config.max_length - queue.length + leaving.messages
+    payload_bytes = config.max_bytes - queue.bytes + leaving.payload_bytes if config.max_bytes else 1 << 62
     if drops and config.overflow == admin_pb2.OVERFLOW_DROP_HEAD:
         messages, payload_bytes = messages + queue.droppable_count, config.max_bytes or payload_bytes
     if messages <= 0 or payload_bytes <= 0:
@@ -121,19 +123,22 @@ def plan_move(state: State, now_ms: int, call: MoveCall) -> record_pb2.RecordHea
     assert 0 < count == call.columns.count, "a copy for each message"
     if source is to:
         raise Refused(common_pb2.REASON_BAD_REQUEST, f"queue {to.name} is where the messages are already")
-    room = room_in(state, call.to, drops=call.final == service_pb2.FINAL_STATE_DEAD_LETTERED)
+    drops = call.final == service_pb2.FINAL_STATE_DEAD_LETTERED
+    room = room_in(state, call.to, drops=drops, leaving=call.leaving)
     if count > room.messages or call.columns.payload_bytes > room.payload_bytes:
         raise Refused(common_pb2.REASON_QUEUE_FULL, f"queue {to.name} has no room for {count} messages")
     if call.columns.reply_tos:
         check_reply_tos(to, call.columns.reply_tos)
     ranges = ranges_of(call.indexes)
-    _check_there(source, ranges)
+    _check_there(source, ranges, call.lease_id)
     # What the source let in may be longer than what the other queue takes from its producers: it is here already.
     columns = call.columns._replace(payload_bytes_max=0, delays_ms=(), deliver_at_ms=())
     if call.expires_at_ms:
         columns = columns._replace(ttls_ms=())
     member = min(to.open_members)
-    enqueue = EnqueueCall(to.name, b"", 0, columns, member, call.request_id, call.request_hash)
+    enqueue = EnqueueCall(
+        to.name, b"", 0, columns, member, call.request_id, call.request_hash, leaving=call.leaving
+    )  # fmt: skip
     header = header_of(state, to, now_ms, enqueue)
     op = header.enqueue
     if op.refusals:  # what is leased there cannot be dropped
@@ -161,8 +166,11 @@ def ranges_of(indexes: Sequence[int]) -> list[Run]:
     return runs
 
 
-def _check_there(source: QueueState, runs: Sequence[Run]) -> None:
+def _check_there(source: QueueState, runs: Sequence[Run], lease_id: int = 0) -> None:
+    lease = source.leases.get(lease_id)
     for start, end in runs:
+        if lease is not None and lease.ranges.covers(start, end):
+            continue
         if sum(high - low for low, high in source.unleased_in(start, end)) < end - start:
             raise Refused(
                 common_pb2.REASON_MESSAGE_NOT_FOUND,

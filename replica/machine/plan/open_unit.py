@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from replica.machine.plan.columns import Columns
 from replica.machine.plan.enqueue import check_may_enqueue
+from replica.machine.plan.lock import unlocking
 from replica.machine.plan.reply import ReplyCall, reply_in_unit
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.plan.settle import RELEASE
@@ -61,7 +62,9 @@ def check_reply(
 
 
 def plan_end(state: State, now_ms: int, unit_id: bytes, lease_ids: Iterable[int]) -> record_pb2.RecordHeader | None:
-    """U9: what the unit got goes back to its places, and the deliveries count. None: it holds nothing."""
+    """U9: what the unit got goes back to its places, and the deliveries count; what its reactions have locked was not
+    delivered (V15). None: it holds nothing.
+    """
     settles: dict[int, record_pb2.SettleOp] = {}
     for lease_id in lease_ids:
         lease = state.leases.get(lease_id)
@@ -69,6 +72,9 @@ def plan_end(state: State, now_ms: int, unit_id: bytes, lease_ids: Iterable[int]
             continue
         assert lease.unit == unit_id, "a unit ends its own leases"
         settle = settles.setdefault(lease.queue_id, record_pb2.SettleOp(queue_id=lease.queue_id))
+        if lease.locked is not None:
+            settle.effects.append(unlocking(lease))
+            continue
         ranges = [common_pb2.IndexRange(first=start, count=end - start) for start, end in lease.ranges]
         settle.effects.add(lease_id=lease_id, ranges=ranges, outcome=RELEASE, backout=True)
     if not settles:

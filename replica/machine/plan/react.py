@@ -6,12 +6,13 @@ leaves, what enters in its place, reports of it, and what the call came to, for 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from replica.machine.plan.columns import Columns
-from replica.machine.plan.dropping import leaving_of
+from replica.machine.plan.dropping import NOTHING_LEAVES, Departing, leaving_of
 from replica.machine.plan.enqueue import EnqueueCall, check_may_enqueue, header_of
+from replica.machine.plan.lock import check_waiting, index_ranges
 from replica.machine.plan.move import MoveCall, plan_move, ranges_of
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.state.errors import Refused
@@ -47,6 +48,13 @@ class ReactCall:
     reports: Sequence[record_pb2.EnqueueOp] = ()  # of other queues, planned
     keeps: record_pb2.EnqueueOp | None = None  # it is kept as well, planned
     used: tuple[int, int] | None = None  # it was kept in that queue, at that index, and is used up
+    lease_id: int = 0  # not 0: of a unit of work, which has locked the targets so
+
+    @property
+    def entries(self) -> int:
+        """Of the record's body."""
+        made = self.copies.columns.count if self.copies is not None else 0
+        return made + sum(each.count for each in self.reports) + (self.keeps.count if self.keeps is not None else 0)
 
 
 def check_reactions(queue: QueueState) -> None:
@@ -89,24 +97,35 @@ def plan_react(state: State, now_ms: int, call: ReactCall) -> record_pb2.RecordH
     )
     removed = header.txn.removes.add(queue_id=queue.queue_id, final_state=FINAL_STATE_REACTED, reaction=call.found)
     if call.targets:
-        _check_waiting(queue, call.targets)
+        check_waiting(queue, call.targets)
         if call.copies is None:
-            removed.ranges.extend(_ranges(call.targets))
-        elif call.copies.to == queue.name:
-            header.txn.enqueues.append(_change(state, now_ms, queue, call.targets, call.copies))
-        else:
-            header.txn.enqueues.append(_move(state, now_ms, queue, call.targets, call.copies))
+            removed.ranges.extend(index_ranges(call.targets))
     if call.used is not None:
         store_id, index = call.used
-        header.txn.removes.add(queue_id=store_id, final_state=FINAL_STATE_REACTED, ranges=_ranges([index]))
-    header.txn.enqueues.extend(call.reports)
+        header.txn.removes.add(queue_id=store_id, final_state=FINAL_STATE_REACTED, ranges=index_ranges([index]))
+    leaving = {queue.queue_id: leaving_of(queue, ranges_of(call.targets))}
+    header.txn.enqueues.extend(entering(state, now_ms, call, leaving, 0))
+    return header
+
+
+def entering(
+    state: State, now_ms: int, call: ReactCall, leaving: Mapping[int, Departing], first_ordinal: int
+) -> list[record_pb2.EnqueueOp]:
+    """What a reaction puts into queues, from that place of the record's body on. `leaving`: of each queue, what leaves
+    it by the same record before. Raises Refused.
+    """
+    found: list[record_pb2.EnqueueOp] = []
+    if call.targets and call.copies is not None:
+        queue = state.numbered(call.queue_id)
+        make = _change if call.copies.to == queue.name else _move
+        found.append(make(state, now_ms, queue, call, call.copies, leaving))
+    found += call.reports
     if call.keeps is not None:
-        header.txn.enqueues.append(call.keeps)
-    first_ordinal = 0
-    for op in header.txn.enqueues:
+        found.append(call.keeps)
+    for op in found:
         op.first_ordinal = first_ordinal
         first_ordinal += op.count
-    return header
+    return found
 
 
 def plan_report(state: State, now_ms: int, queue: str, columns: Columns, *, full: bool = False) -> record_pb2.EnqueueOp:
@@ -163,47 +182,59 @@ def _too_many(queue: QueueState, limit: int, what: str) -> Refused:
     return Refused(common_pb2.REASON_QUOTA_EXCEEDED, text, {"queue": queue.name, "limit": str(limit)})
 
 
-def _ranges(indexes: Sequence[int]) -> list[common_pb2.IndexRange]:
-    return [common_pb2.IndexRange(first=start, count=end - start) for start, end in ranges_of(indexes)]
-
-
-def _check_waiting(queue: QueueState, targets: Sequence[int]) -> None:
-    """V4: nobody holds them, and they are not on their way to the dead letters."""
-    runs = ranges_of(targets)
-    waiting = sum(high - low for start, end in runs for low, high in queue.waiting_in(start, end))
-    assert waiting == len(targets), "what is acted on was looked at in the same step"
-
-
-def _move(state: State, now_ms: int, queue: QueueState, targets: Sequence[int], copies: Copies) -> record_pb2.EnqueueOp:
+def _move(
+    state: State,
+    now_ms: int,
+    queue: QueueState,
+    call: ReactCall,
+    copies: Copies,
+    leaving: Mapping[int, Departing],
+) -> record_pb2.EnqueueOp:
     """V9: they leave the one queue and enter the other at once."""
     times = copies.expires_at_ms, copies.deliver_at_ms
-    move = MoveCall(queue.queue_id, copies.to, targets, copies.columns, FINAL_STATE_REACTED, *times)
+    to = state.named(copies.to)
+    move = MoveCall(
+        queue.queue_id,
+        copies.to,
+        call.targets,
+        copies.columns,
+        FINAL_STATE_REACTED,
+        *times,
+        lease_id=call.lease_id,
+        leaving=leaving.get(to.queue_id, NOTHING_LEAVES),
+    )
     op = plan_move(state, now_ms, move).enqueue
-    op.queue = state.named(copies.to).name
+    op.queue = to.name
     return op
 
 
 def _change(
-    state: State, now_ms: int, queue: QueueState, targets: Sequence[int], copies: Copies
+    state: State,
+    now_ms: int,
+    queue: QueueState,
+    call: ReactCall,
+    copies: Copies,
+    leaves: Mapping[int, Departing],
 ) -> record_pb2.EnqueueOp:
     """V8: they leave and enter again."""
     check_may_enqueue(queue, min(queue.open_members, default=""))
     columns = copies.columns._replace(ttls_ms=(), delays_ms=(), deliver_at_ms=())
     if columns.reply_tos:
         check_reply_tos(queue, columns.reply_tos)
-    leaving = leaving_of(queue, ranges_of(targets))
+    leaving = leaves[queue.queue_id]
     size = queue.bytes - leaving.payload_bytes + columns.payload_bytes
+    length = queue.length - leaving.messages + columns.count
     # Before anything is dropped for them: that might be themselves.
-    if queue.length > queue.config.max_length or 0 < queue.config.max_bytes < size:
+    if length > queue.config.max_length or 0 < queue.config.max_bytes < size:
         raise _beyond(queue, common_pb2.REASON_QUEUE_FULL, "max_length or max_bytes")
-    call = EnqueueCall(queue.name, b"", 0, columns, min(queue.open_members), leaving=leaving)
-    op = header_of(state, queue, now_ms, call).enqueue
+    entry = EnqueueCall(queue.name, b"", 0, columns, min(queue.open_members), leaving=leaving)
+    op = header_of(state, queue, now_ms, entry).enqueue
     if op.refusals:
         raise _beyond(queue, op.refusals[0].reason, "max_message_bytes")
     assert not op.dropped, "they take their own place"
     op.queue, op.internal, op.updated = queue.name, True, True
     op.moved_from.queue_id = queue.queue_id
-    op.moved_from.ranges.extend(_ranges(targets))
+    op.moved_from.ranges.extend(index_ranges(call.targets))
     op.moved_final = FINAL_STATE_REACTED
     if any(copies.expires_at_ms):
         otherwise = op.expires_at_ms[0] if op.expires_at_ms else 0

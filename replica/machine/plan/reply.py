@@ -85,6 +85,9 @@ def _may_answer(queue: QueueState, call: ReplyCall) -> bool:
     if lease is not None and lease.unit and lease.unit != call.unit:
         text = "the lease is that of an open unit of work: answer the request as a part of that, by its unit_id"
         raise Refused(common_pb2.REASON_BAD_REQUEST, text)
+    if lease is not None and lease.locked is not None:
+        text = "the lease is a reaction's in the unit of work: the request was delivered to nobody"
+        raise Refused(common_pb2.REASON_BAD_REQUEST, text)
     if lease is not None and call.index in lease.ranges:
         return True
     completions = queue.completions

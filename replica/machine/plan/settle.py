@@ -118,6 +118,8 @@ class _Desk:
         lease = self._queue.leases.get(settlement.lease_id)
         if lease is not None and lease.unit and lease.unit != self._unit:
             return "the lease is that of an open unit of work: settle it as a part of that, by its unit_id"
+        if lease is not None and lease.locked is not None:
+            return "the lease is a reaction's in the unit of work: its messages were delivered to nobody"
         return ""
 
     def _sort(

@@ -14,6 +14,9 @@ from typing import NamedTuple
 from replica.machine.plan.columns import Columns
 from replica.machine.plan.dropping import NOTHING_LEAVES, Departing, leaving_of
 from replica.machine.plan.enqueue import EnqueueCall, check_may_enqueue, header_of
+from replica.machine.plan.lock import index_ranges, unlocking
+from replica.machine.plan.move import ranges_of
+from replica.machine.plan.react import ReactCall, check_reactions, entering
 from replica.machine.plan.reply import ReplyCall, reply_in_unit
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.plan.settle import ACK, EXTEND, REJECT, SettleCall, plan_settle
@@ -25,6 +28,7 @@ from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2
+from tandemq.v1.queue_service_pb2 import FINAL_STATE_REACTED
 
 QUEUES_MAX = 100
 """Of one unit (U3)."""
@@ -54,11 +58,17 @@ class UnitCall:
     identity: UnitIdentity | None = None
     unit_id: bytes = b""  # of one that was open; it may have nothing in it
     replies: Sequence[ReplyCall] = ()  # their answers stand in the body, in order, behind all that enters
+    reactions: Sequence[ReactCall] = ()  # what they put into queues stands there in order, behind the puts
+
+    @property
+    def entries(self) -> int:
+        """Of its body, that enter queues."""
+        return sum(put.columns.count for put in self.puts) + sum(each.entries for each in self.reactions)
 
     @property
     def messages(self) -> int:
         """Of its body."""
-        return sum(put.columns.count for put in self.puts) + len(self.replies)
+        return self.entries + len(self.replies)
 
 
 def plan_unit(state: State, now_ms: int, call: UnitCall, full: Collection[int] = ()) -> record_pb2.RecordHeader:
@@ -81,6 +91,9 @@ def plan_unit(state: State, now_ms: int, call: UnitCall, full: Collection[int] =
     op.replies.extend(_replies(state, call))
     for reply in op.replies:
         gone.setdefault(reply.queue_id, []).append((reply.index, reply.index + 1))
+    for each in call.reactions:
+        _unlock(state, each, op)
+        gone.setdefault(each.queue_id, []).extend(ranges_of(each.targets))
     leaving = {queue_id: leaving_of(state.queues[queue_id], runs) for queue_id, runs in gone.items()}
     first_ordinal = 0
     for queue, put in zip(_each_once(state, [each.queue for each in call.puts]), call.puts, strict=True):
@@ -89,9 +102,31 @@ def plan_unit(state: State, now_ms: int, call: UnitCall, full: Collection[int] =
         enqueue.first_ordinal, enqueue.queue = first_ordinal, queue.name
         op.enqueues.append(enqueue)
         first_ordinal += put.columns.count
+    for each in call.reactions:
+        op.enqueues.extend(entering(state, now_ms, each, leaving, first_ordinal))
+        first_ordinal += each.entries
+    if call.reactions:
+        _each_once(state, [each.queue for each in op.enqueues])  # names may be those of other queues by now
     return record_pb2.RecordHeader(
         time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, txn=op
     )
+
+
+def _unlock(state: State, call: ReactCall, op: record_pb2.TxnOp) -> None:
+    """V15: what the reaction has locked is where it was, and what it cancels leaves from there."""
+    queue = state.numbered(call.queue_id)
+    check_reactions(queue)
+    if not call.targets:
+        return
+    settle = next((each for each in op.settles if each.queue_id == queue.queue_id), None)
+    if settle is None:
+        settle = op.settles.add(queue_id=queue.queue_id)
+    settle.effects.append(unlocking(queue.leases[call.lease_id]))
+    if call.copies is None:
+        removed = next((each for each in op.removes if each.queue_id == queue.queue_id), None)
+        if removed is None:
+            removed = op.removes.add(queue_id=queue.queue_id, final_state=FINAL_STATE_REACTED)
+        removed.ranges.extend(index_ranges(call.targets))
 
 
 def _check_size(state: State, call: UnitCall) -> None:
@@ -167,7 +202,7 @@ def check_once(
 def _replies(state: State, call: UnitCall) -> Iterable[record_pb2.ReplyOp]:
     """In the order of the calls. Of two answers to one request the first counts."""
     answered: set[tuple[int, int]] = set()
-    ordinal = sum(put.columns.count for put in call.puts)
+    ordinal = call.entries
     for reply in call.replies:
         queue = state.named(reply.queue)
         op = reply_in_unit(queue, reply)

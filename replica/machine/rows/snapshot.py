@@ -72,6 +72,7 @@ class _LeaseRow(msgspec.Struct, array_like=True):
     duration_ms: int
     since_ms: int = 0
     unit: bytes = b""
+    locked: list[bytes] | None = None
 
 
 class _ExtraRow(msgspec.Struct, array_like=True):
@@ -205,6 +206,7 @@ def _queue_row(queue: QueueState) -> _QueueRow:
                 lease.duration_ms,
                 lease.since_ms,
                 lease.unit,
+                None if lease.locked is None else [bytes_of(column) for column in lease.locked.columns()],
             )
             for _, lease in sorted(queue.leases.items())
         ],
@@ -335,6 +337,7 @@ def _queue(row: _QueueRow) -> QueueState:
             lease.duration_ms,
             lease.since_ms,
             lease.unit,
+            None if lease.locked is None else Spans.from_columns([column_of("Q", data) for data in lease.locked]),
         )
         for lease in row.leases
     }

@@ -37,6 +37,9 @@ class Lease:
     duration_ms: int  # to restart it in full at a takeover; 0: it does not end by time
     since_ms: int = 0  # when its messages were delivered
     unit: bytes = b""  # the open unit of work that has locked them
+    # Not None: a reaction of that unit has. They were delivered to nobody; those that were delayed, each with the time
+    # of its next delivery.
+    locked: Spans | None = None
 
 
 @dataclass(slots=True)

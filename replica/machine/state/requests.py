@@ -178,7 +178,9 @@ def _kept(made: record_pb2.EnqueueOp) -> record_pb2.EnqueueOp:
 
 def _kept_of_txn(made: record_pb2.TxnOp) -> record_pb2.TxnOp:
     named = bool(made.unit_id)
-    kept = record_pb2.TxnOp(enqueues=[_kept_of_unit(each, named=named) for each in made.enqueues])
+    # What reactions of a unit put into queues is no answer to its commit.
+    entered = [each for each in made.enqueues if not (named and each.internal)]
+    kept = record_pb2.TxnOp(enqueues=[_kept_of_unit(each, named=named) for each in entered])
     for remove in made.removes:
         if remove.HasField("reaction"):
             kept.removes.add(queue_id=remove.queue_id, reaction=remove.reaction)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from replica.core.domain import Domain
-    from replica.core.ordering.open_units import OpenUnit
+    from replica.core.ordering.open_unit import OpenUnit
     from replica.core.state.calls import OpenUnitCall, SendReply
     from replica.core.state.outcomes import Answer
     from replica.machine import Columns
@@ -149,7 +149,8 @@ class OpenUnitHandlers:
             columns, body = await columns_and_body(
                 name, rows, limits, too_large=Reason.REASON_TXN_TOO_LARGE, managers=True
             )
-        return CommitUnit(request.unit_id, changes, columns, body, request.min_copies, member)
+        beside = rows if unit.reactions else ()
+        return CommitUnit(request.unit_id, changes, columns, body, request.min_copies, member, beside)
 
     async def rollback(self, request: bytes, context: Context) -> bytes:
         """See TransactionService.Rollback."""
@@ -410,9 +411,10 @@ def _row_of(domain: Domain, unit: OpenUnit, now_ms: int) -> pb.OpenUnit:
     row = pb.OpenUnit(
         unit_id=unit.unit_id,
         client_id=unit.client_id,
-        messages_locked=sum(got.ranges.size for got in unit.got.values()),
+        messages_locked=unit.locked,
         messages_put=unit.messages,
         calls=len(unit.asked),
+        reactions=len(unit.reactions),
         queues=names,
     )
     row.age.FromMilliseconds(max(0, now_ms - unit.begun_ms))

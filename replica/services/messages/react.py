@@ -23,6 +23,7 @@ from replica.services.answers import Answered, FutureWaiter, header_of, level_of
 from replica.services.checks import problem_of_ttl, stale_epoch
 from replica.services.elsewhere import ensure_kept
 from replica.services.locality import check_origin
+from replica.services.messages.open_units import OpenUnitHandlers
 from replica.services.weighing import problem_of_reaction
 from tandemq.ambient import monotonic_s
 from tandemq.v1 import reaction_service_pb2 as pb
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from replica.core.selection.filters import Filter
     from replica.core.state.outcomes import Answer
     from replica.node.members import Members
-    from tandemq.peer.v1.record_pb2 import ReactionCounts
     from tandemq.v1.common_pb2 import ResponseHeader
 
 SERVICE = "tandemq.v1.ReactionService"
@@ -50,6 +50,7 @@ class ReactionHandlers:
     def __init__(self, members: Members, *, enabled: bool) -> None:
         """`enabled`: for clients of this member; those of its peer come by that one's door (V1)."""
         self.members = members
+        self.units = OpenUnitHandlers(members)
         self.enabled = enabled
         self._looking = 0
 
@@ -76,19 +77,23 @@ class ReactionHandlers:
         for name in (parsed.queue, parsed.reaction.move.queue, parsed.reaction.report_to):
             if name:
                 await check_origin(self.members, name, context)
-        wanted = asked
+        wanted, home = asked, None
+        if parsed.unit_id:
+            home = await self.units.domain_of(parsed.unit_id, context)
         return await forward.unary(
             self.members,
             "ReactionService/React",
             request,
             context,
-            lambda: self.members.of_queue(parsed.queue),
+            lambda: home or self.members.of_queue(parsed.queue),
             lambda domain: self._react(domain, parsed, wanted),
         )
 
     async def _react(self, domain: Domain, request: pb.ReactRequest, asked: Filter) -> Answered:
         if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
             return stale
+        if request.unit_id and (other := self.units.problem_of_domain(domain, request.queue)) is not None:
+            return other
         for name in (request.reaction.move.queue, request.reaction.report_to):
             if (elsewhere := self._elsewhere(domain, name)) is not None:
                 return elsewhere
@@ -103,7 +108,7 @@ class ReactionHandlers:
         header = header_of(self.members, domain)
         header.epoch, header.copies = result.epoch, result.copies
         header.level = level_of(result.copies, volatile=False)
-        return _response(result.counts, header, duplicate=result.duplicate).SerializeToString()
+        return _response(result, header).SerializeToString()
 
     def _elsewhere(self, domain: Domain, to: str) -> Failed | None:
         """A record is of one domain."""
@@ -199,6 +204,7 @@ def _reaction(request: pb.ReactRequest, asked: Filter) -> Reaction:
         exceptions=reaction.exception_report,
         min_copies=request.min_copies,
         keep=_keep(reaction),
+        unit=request.unit_id,
     )
 
 
@@ -209,17 +215,19 @@ def _keep(reaction: pb.Reaction) -> ToKeep | None:
     return ToKeep(ttl_ms, reaction.SerializeToString(deterministic=True))
 
 
-def _response(counts: ReactionCounts, header: ResponseHeader, *, duplicate: bool) -> pb.ReactResponse:
+def _response(done: ReactionDone, header: ResponseHeader) -> pb.ReactResponse:
     """V14."""
+    counts = done.counts
     return pb.ReactResponse(
         header=header,
-        outcome=outcome_of(counts),
+        outcome=pb.REACTION_OUTCOME_HELD if done.held else outcome_of(counts),
         applied=counts.applied,
         locked=counts.locked,
         inert=counts.inert,
         dying=counts.dying,
         refused=counts.refused,
         kept=counts.kept,
-        duplicate=duplicate,
+        duplicate=done.duplicate,
         unreported=counts.unreported,
+        held=done.held,
     )

@@ -241,7 +241,7 @@ class ReleaseOp(_message.Message):
     def __init__(self, writer: _Optional[str] = ...) -> None: ...
 
 class LeaseOp(_message.Message):
-    __slots__ = ("queue_id", "ranges", "client_id", "expires_at_ms", "duration_ms", "immediate", "batch_consumer", "batch_number", "unit")
+    __slots__ = ("queue_id", "ranges", "client_id", "expires_at_ms", "duration_ms", "immediate", "batch_consumer", "batch_number", "unit", "reaction")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -251,6 +251,7 @@ class LeaseOp(_message.Message):
     BATCH_CONSUMER_FIELD_NUMBER: _ClassVar[int]
     BATCH_NUMBER_FIELD_NUMBER: _ClassVar[int]
     UNIT_FIELD_NUMBER: _ClassVar[int]
+    REACTION_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
     client_id: bytes
@@ -260,7 +261,8 @@ class LeaseOp(_message.Message):
     batch_consumer: str
     batch_number: int
     unit: bytes
-    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., client_id: _Optional[bytes] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., immediate: bool = ..., batch_consumer: _Optional[str] = ..., batch_number: _Optional[int] = ..., unit: _Optional[bytes] = ...) -> None: ...
+    reaction: bool
+    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., client_id: _Optional[bytes] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., immediate: bool = ..., batch_consumer: _Optional[str] = ..., batch_number: _Optional[int] = ..., unit: _Optional[bytes] = ..., reaction: bool = ...) -> None: ...
 
 class SettleOp(_message.Message):
     __slots__ = ("queue_id", "effects", "results", "batch_consumer", "batch_number")
@@ -277,7 +279,7 @@ class SettleOp(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., effects: _Optional[_Iterable[_Union[SettleEffect, _Mapping]]] = ..., results: _Optional[_Iterable[_Union[_queue_service_pb2.SettleResult, _Mapping]]] = ..., batch_consumer: _Optional[str] = ..., batch_number: _Optional[int] = ...) -> None: ...
 
 class SettleEffect(_message.Message):
-    __slots__ = ("lease_id", "ranges", "outcome", "expires_at_ms", "duration_ms", "deliver_at_ms", "dead_letter", "reason", "backout")
+    __slots__ = ("lease_id", "ranges", "outcome", "expires_at_ms", "duration_ms", "deliver_at_ms", "dead_letter", "reason", "backout", "unlock")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
@@ -287,6 +289,7 @@ class SettleEffect(_message.Message):
     DEAD_LETTER_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     BACKOUT_FIELD_NUMBER: _ClassVar[int]
+    UNLOCK_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
     outcome: _queue_service_pb2.Outcome
@@ -296,7 +299,8 @@ class SettleEffect(_message.Message):
     dead_letter: bool
     reason: str
     backout: bool
-    def __init__(self, lease_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., outcome: _Optional[_Union[_queue_service_pb2.Outcome, str]] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ..., dead_letter: bool = ..., reason: _Optional[str] = ..., backout: bool = ...) -> None: ...
+    unlock: bool
+    def __init__(self, lease_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., outcome: _Optional[_Union[_queue_service_pb2.Outcome, str]] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ..., dead_letter: bool = ..., reason: _Optional[str] = ..., backout: bool = ..., unlock: bool = ...) -> None: ...
 
 class ExpireOp(_message.Message):
     __slots__ = ("messages", "lease_ids", "volatile_lost", "matured", "reply_timeouts", "idle_queue_ids", "forgotten", "enabled_queue_ids", "lease_rules", "readers", "stage_ids")

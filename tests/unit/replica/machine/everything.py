@@ -30,6 +30,7 @@ from replica.machine import (
 from replica.machine.features.batches import plan_batch
 from replica.machine.features.readers import plan_lose, plan_register
 from replica.machine.features.weights import plan_publish_weights
+from replica.machine.plan.lock import LockCall, plan_lock
 from replica.machine.plan.names import AliasCall, DefaultsCall, plan_alias, plan_defaults
 from replica.machine.plan.react import Copies, ReactCall, plan_keep, plan_react
 from replica.machine.plan.reply import plan_reply
@@ -285,6 +286,15 @@ def unit(driver: Driver) -> None:
     puts = [QueuePut("left", columns.part(0, 1)), QueuePut("right", columns.part(1, 2))]
     order(driver, plan_unit, UnitCall((), puts, "a", b"u" * 16, 1, UnitIdentity("writer of units", "query", 3, 0, 5)))
     driver.lease(1, name="right", unit=b"o" * 16, until_ms=driver.now_ms + 5_000)
+    driver.enqueue(batch_of([1, 1], queue="left", delays_ms=[0, 5_000]))
+    lock = LockCall([1, 3], b"o" * 16, b"client", driver.now_ms + 5_000)
+    driver.order(driver.plan(lambda: plan_lock(driver.master.state, driver.now_ms, queue_of(driver, "left"), lock)))
+
+
+def queue_of(driver: Driver, name: str) -> Any:
+    queue_id = driver.master.queue_id(name)
+    assert queue_id is not None
+    return driver.master.queue(queue_id)
 
 
 def reaction(driver: Driver) -> None:

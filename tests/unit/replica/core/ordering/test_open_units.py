@@ -97,7 +97,8 @@ def commit_of(pair: Pair, unit_id: bytes) -> CommitUnit:
     ]  # fmt: skip
     rows += [Message.FromString(each.answer) for answers in unit.replies.values() for each in answers]
     batch = EnqueueBatch(messages=batch_of(rows))
-    return CommitUnit(unit_id, unit.changes, columns_of(batch), batch.SerializeToString(), 0, "a")
+    beside = rows if unit.reactions else ()
+    return CommitUnit(unit_id, unit.changes, columns_of(batch), batch.SerializeToString(), 0, "a", beside)
 
 
 def commit(pair: Pair, unit_id: bytes) -> Any:

@@ -1,0 +1,146 @@
+"""Reactions in units of work, at a real pair: what the commit acts on, and what every other end leaves, kill -9 too
+(V15).
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tandemq
+from chaos.cluster import Cluster
+from tandemq import aio
+from tandemq.client.filtering import Where
+from tandemq.client.reactions import Cancel, Change, MoveTo, Outcome
+from tandemq.errors import InvalidRequest, Refused, UnitAborted
+from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_ONE_WAY_ACK, QueueConfig
+from tests.integration.module_pair import module_client, module_pair
+from tests.integration.support import new_name, roles, stopped_at_end
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S
+
+pytestmark = [pytest.mark.process, pytest.mark.requirement("R210")]
+
+pair = module_pair()
+client = module_client()
+NOON = timedelta(hours=1)
+
+
+class WorkFailedError(Exception):
+    """Of a handler."""
+
+
+async def contents(client: aio.Client, queue: str) -> list[tuple[int, bytes, int]]:
+    return [(each.index, each.payload, each.delivery_count) async for each in client.browse(queue)]
+
+
+async def queues(client: aio.Client, **attributes: Any) -> tuple[str, str]:
+    """One with reactions, and one for notes."""
+    orders, notes = new_name(), new_name()
+    await client.create_queue(orders, QueueConfig(reactions_enabled=True, **attributes))
+    await client.create_queue(notes)
+    return orders, notes
+
+
+async def test_v15_example_8_reversal(client: aio.Client) -> None:
+    """An exception: T is at its old index with its old body, its count is unchanged, and there is no note. A commit:
+    T has a new index, tq_version 2, and its first handle still answers.
+    """
+    orders, notes = await queues(client, queue_type=QUEUE_TYPE_ONE_WAY_ACK)
+    handle = await client.send(orders, b"3 boxes", correlation_id="T", delay=NOON)
+    before = await contents(client, orders)
+
+    async def corrected(*, fails: bool) -> None:
+        async with client.unit() as unit:
+            done = await unit.react(orders, Where(ids=(handle.id,)), Change(b"2 boxes", delay=timedelta(0)))
+            assert (done.outcome, done.held, done.applied) == (Outcome.HELD, 1, 0)
+            await unit.enqueue(notes, [b"corrected"])
+            other = await client.react(orders, Where(correlation_id="T"), Cancel())
+            assert (other.outcome, other.locked) == (Outcome.LOCKED, 1)
+            assert await contents(client, orders) == before
+            (row,) = await client.list_units()
+            assert (row.messages_locked, row.reactions, row.queues) == (1, 1, tuple(sorted((orders, notes))))
+            if fails:
+                raise WorkFailedError
+
+    with pytest.raises(WorkFailedError):
+        await corrected(fails=True)
+    assert (await contents(client, orders), await contents(client, notes)) == (before, [])
+    await corrected(fails=False)
+    (taken,) = got = await client.dequeue(orders, wait=OUTER_S)
+    assert (taken.index, taken.payload, taken.properties["tq_version"], taken.delivery_count) == (2, b"2 boxes", 2, 1)
+    assert [payload for _, payload, _ in await contents(client, notes)] == [b"corrected"]
+    await got.ack()
+    assert (await handle.wait(OUTER_S)).succeeded
+
+
+async def test_v15_what_is_refused_leaves_the_unit_as_it_was(client: aio.Client) -> None:
+    orders, notes = await queues(client)
+    await client.enqueue(orders, [b"1", b"2"])
+    await client.enqueue(notes, [b"there"])
+    unit = client.unit()
+    with pytest.raises(Refused, match="REACTION_DISABLED"):
+        await unit.react(notes, "tq_index > 0", Cancel())
+    assert (await unit.react(orders, "tq_index = 1", MoveTo(notes))).held == 1
+    with pytest.raises(InvalidRequest, match="entered by another call"):
+        await unit.enqueue(notes, [b"put"])
+    await unit.commit()
+    assert [payload for _, payload, _ in await contents(client, notes)] == [b"there", b"1"]
+    with pytest.raises(UnitAborted):
+        await unit.react(orders, "tq_index > 0", Cancel())
+    assert [payload for _, payload, _ in await contents(client, orders)] == [b"2"]
+
+
+def test_the_blocking_unit_has_the_same_call(pair: Cluster) -> None:
+    with tandemq.connect(pair.target) as client:
+        name = new_name()
+        client.create_queue(name, QueueConfig(reactions_enabled=True))
+        client.enqueue(name, [b"1", b"2"])
+        with client.unit() as unit:
+            done = unit.react(name, "tq_index > 0", Cancel(), everything=True, sticky=timedelta(minutes=1))
+            assert (done.outcome, done.held, done.kept) == (Outcome.HELD, 2, True)
+        assert client.get_queue(name).length == 0
+        client.enqueue(name, [b"3"])
+        assert [*client.browse(name)] == []
+
+
+@pytest.mark.promise
+async def test_v15_over_kill_9_before_the_commit_and_after_it(tmp_path: Path) -> None:
+    """Killed between React and Commit: all is as before, and the commit says that nothing happened. Killed after the
+    commit: it is done, and the commit that is repeated says so.
+    """
+    cluster = patient(tmp_path)
+    await cluster.start()
+    async with stopped_at_end(cluster):
+        await cluster.wait_ready()
+        async with aio.connect(cluster.target, timeout=OUTER_S) as client:
+            orders, notes = await queues(client)
+            await client.send(orders, b"later", delay=NOON)
+            await client.send(orders, b"now")
+            before = await contents(client, orders)
+
+            async def killed() -> None:
+                master, _ = await roles(cluster)
+                cluster.kill(master)
+                await cluster.restart(master)
+                await cluster.wait_ready()
+
+            for commits in (False, True):
+                unit = client.unit()
+                assert (await unit.react(orders, "tq_index > 0", MoveTo(notes), everything=True)).held == 2
+                if commits:
+                    await unit.commit()
+                await killed()
+                if not commits:
+                    with pytest.raises(UnitAborted):
+                        await unit.commit()
+                    info = await client.get_queue(orders)
+                    assert (info.ready, info.delayed, info.locked) == (1, 1, 0)
+                    assert await contents(client, orders) == before
+            assert await contents(client, orders) == []
+            assert [payload for _, payload, _ in await contents(client, notes)] == [b"later", b"now"]
+            info = await client.get_queue(notes)
+            assert (info.ready, info.delayed) == (1, 1)
