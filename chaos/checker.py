@@ -179,7 +179,7 @@ def copies_end_equal(history: History) -> Iterator[str]:
     """Invariant 13: members that say that they are in sync hold the same log and the same queues, when all is quiet."""
     last = [seen for seen in history.last_seen().values() if seen.data in GOOD]
     for name in ("log_index", "digest", "state_digest"):
-        values = {getattr(seen, name) for seen in last}
+        values = {getattr(seen, name) for seen in last} - {""}  # of a state that is large it may be left out
         if len(values) > 1:
             yield f"the copies differ in {name}: {', '.join(f'{seen.member} {getattr(seen, name)}' for seen in last)}"
 

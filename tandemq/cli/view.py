@@ -40,6 +40,7 @@ class DomainView(msgspec.Struct, frozen=True, kw_only=True):
     applied_index: int
     digest: str
     state_digest: str
+    """Empty: the state is too large for one, or see `state_digest_later`."""
     in_sync_set: tuple[str, ...]
     last_change: str = ""
     master: str = ""
@@ -52,6 +53,8 @@ class DomainView(msgspec.Struct, frozen=True, kw_only=True):
     handoff: str = ""
     unrecorded: bool = False
     solo_since: int = 0
+    state_digest_later: bool = False
+    """It is left out for now, since it takes long to make; asked again, the member has it."""
 
 
 class MemberView(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,10 +119,10 @@ class PairView(msgspec.Struct, frozen=True, kw_only=True):
         return synced and roles == sorted(["MASTER"] + ["REPLICA"] * (len(states) - 1))
 
     def equal(self, domain: str = "main") -> bool:
-        """Whole, and the same log and the same queues everywhere."""
+        """Whole, and the same log and the same queues everywhere; not while a member leaves its digest out for now."""
         states = [state for member in self.members if (state := member.domain(domain))]
         facts = {(state.log_index, state.digest, state.applied_index, state.state_digest) for state in states}
-        return self.whole(domain) and len(facts) == 1
+        return self.whole(domain) and len(facts) == 1 and not any(state.state_digest_later for state in states)
 
 
 class _Asked(NamedTuple):
@@ -229,4 +232,5 @@ def _domain(domain: pair_service_pb2.DomainStatus) -> DomainView:
         handoff=domain.handoff,
         unrecorded=domain.unrecorded,
         solo_since=domain.solo_since,
+        state_digest_later=domain.state_digest_later,
     )

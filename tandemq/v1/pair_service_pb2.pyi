@@ -61,7 +61,7 @@ ACKNOWLEDGEMENT_PERHAPS: Acknowledgement
 ACKNOWLEDGEMENT_NONE: Acknowledgement
 
 class DomainStatus(_message.Message):
-    __slots__ = ("name", "role", "data_state", "link_state", "epoch", "log_index", "durable_index", "commit_index", "applied_index", "digest", "state_digest", "in_sync_set", "master", "peer_backlog", "parked", "last_change", "peer_backlog_bytes", "peer_lag", "if_peer_dies", "advice", "handoff", "unrecorded", "solo_since", "peer_durable_index")
+    __slots__ = ("name", "role", "data_state", "link_state", "epoch", "log_index", "durable_index", "commit_index", "applied_index", "digest", "state_digest", "in_sync_set", "master", "peer_backlog", "parked", "last_change", "peer_backlog_bytes", "peer_lag", "if_peer_dies", "advice", "handoff", "unrecorded", "solo_since", "peer_durable_index", "state_digest_later")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     DATA_STATE_FIELD_NUMBER: _ClassVar[int]
@@ -86,6 +86,7 @@ class DomainStatus(_message.Message):
     UNRECORDED_FIELD_NUMBER: _ClassVar[int]
     SOLO_SINCE_FIELD_NUMBER: _ClassVar[int]
     PEER_DURABLE_INDEX_FIELD_NUMBER: _ClassVar[int]
+    STATE_DIGEST_LATER_FIELD_NUMBER: _ClassVar[int]
     name: str
     role: _common_pb2.Role
     data_state: _common_pb2.DataState
@@ -110,7 +111,8 @@ class DomainStatus(_message.Message):
     unrecorded: bool
     solo_since: int
     peer_durable_index: int
-    def __init__(self, name: _Optional[str] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., data_state: _Optional[_Union[_common_pb2.DataState, str]] = ..., link_state: _Optional[_Union[_common_pb2.LinkState, str]] = ..., epoch: _Optional[int] = ..., log_index: _Optional[int] = ..., durable_index: _Optional[int] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., digest: _Optional[str] = ..., state_digest: _Optional[str] = ..., in_sync_set: _Optional[_Iterable[str]] = ..., master: _Optional[str] = ..., peer_backlog: _Optional[int] = ..., parked: _Optional[int] = ..., last_change: _Optional[str] = ..., peer_backlog_bytes: _Optional[int] = ..., peer_lag: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., if_peer_dies: _Optional[str] = ..., advice: _Optional[str] = ..., handoff: _Optional[str] = ..., unrecorded: bool = ..., solo_since: _Optional[int] = ..., peer_durable_index: _Optional[int] = ...) -> None: ...
+    state_digest_later: bool
+    def __init__(self, name: _Optional[str] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., data_state: _Optional[_Union[_common_pb2.DataState, str]] = ..., link_state: _Optional[_Union[_common_pb2.LinkState, str]] = ..., epoch: _Optional[int] = ..., log_index: _Optional[int] = ..., durable_index: _Optional[int] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., digest: _Optional[str] = ..., state_digest: _Optional[str] = ..., in_sync_set: _Optional[_Iterable[str]] = ..., master: _Optional[str] = ..., peer_backlog: _Optional[int] = ..., parked: _Optional[int] = ..., last_change: _Optional[str] = ..., peer_backlog_bytes: _Optional[int] = ..., peer_lag: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., if_peer_dies: _Optional[str] = ..., advice: _Optional[str] = ..., handoff: _Optional[str] = ..., unrecorded: bool = ..., solo_since: _Optional[int] = ..., peer_durable_index: _Optional[int] = ..., state_digest_later: bool = ...) -> None: ...
 
 class MemberStatus(_message.Message):
     __slots__ = ("name", "endpoint", "pid", "instance_id", "incarnation", "domains", "peer_connected", "peer_heard_ago", "witness_connected", "uptime", "authority", "classifier", "classifier_mode", "safety_class", "automation_paused", "maintenance", "waiting_event_id", "now", "doubts")

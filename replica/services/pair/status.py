@@ -17,6 +17,7 @@ from replica.operations.manager_stats import state_of, stats_of
 from replica.rpc.handlers import generic_handler
 from replica.rpc.requests import Context, parse
 from replica.services.answers import header_of, product_version
+from replica.services.pair.state_digests import StateDigests
 from storage.records import FORMAT_VERSION
 from tandemq.ambient import monotonic_ms, wall_ms
 from tandemq.v1 import manager_admin_service_pb2 as manager_pb
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from replica.rpc.handlers import Method
 
 MANAGER_SERVICE = "tandemq.v1.ManagerAdminService"
-DIGEST_RECORDS_MAX = 100_000
-"""Above this many live records a status leaves the state digest out: it walks over all of the state."""
 
 _CLASSES = MappingProxyType(
     {
@@ -61,7 +60,7 @@ class StatusHandlers:
         self.incarnation = incarnation
         self.facts = facts
         self.started_ms = monotonic_ms()
-        self._digests: dict[str, tuple[int, int, str]] = {}
+        self._digests = StateDigests()
 
     def methods(self) -> dict[str, Method]:
         """Its part of PairService; requests and replies are bytes."""
@@ -108,6 +107,7 @@ class StatusHandlers:
         machine = shared.machine
         behind = self.operator.behind(domain)
         view = self.operator.view(domain)
+        digested = self._digests.look(shared.name, shared.progress.generation, machine) if machine is not None else ""
         status = pb.DomainStatus(
             name=shared.name,
             role=shared.role.value,  # type: ignore[arg-type]  # the enums share their numbers
@@ -119,7 +119,8 @@ class StatusHandlers:
             commit_index=shared.progress.commit_index,
             applied_index=machine.applied_index if machine is not None else 0,
             digest=shared.log.digest.hex(),
-            state_digest=self._state_digest(domain),
+            state_digest=digested or "",
+            state_digest_later=digested is None,
             in_sync_set=sorted(domain.mastership.view.in_sync_set),
             master=shared.master,
             peer_backlog=behind.operations,
@@ -149,23 +150,6 @@ class StatusHandlers:
             member.safety_class = _CLASSES[judge.safety]
             member.automation_paused = judge.paused
             member.waiting_event_id = "" if self.operator.maintenance else judge.waiting_event_id()
-
-    def _state_digest(self, domain: Domain) -> str:
-        """In hex; computed once for each applied index, and left out while it would take too long."""
-        machine = domain.shared.machine
-        if machine is None:
-            return ""
-        name, applied = domain.shared.name, machine.applied_index
-        known = self._digests.get(name)
-        if known is not None and known[:2] == (domain.shared.progress.generation, applied):
-            return known[2]
-        numbers = [machine.queue_id(queue) for queue in machine.names()]
-        rows = sum(machine.queue(number).segments.rows for number in numbers if number is not None)
-        if rows > DIGEST_RECORDS_MAX:
-            return ""
-        digest = machine.digest().hex()
-        self._digests[name] = (domain.shared.progress.generation, applied, digest)
-        return digest
 
     async def get_status(self, _request: bytes, _context: Context) -> bytes:
         """See PairService.GetPairStatus."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -82,3 +83,5 @@ def test_equal_means_the_same_log_and_the_same_queues() -> None:
     assert view(member("a", "MASTER"), member("b", "REPLICA")).equal()
     for facts in ({"digest": "x"}, {"state_digest": "x"}, {"log_index": 4}, {"applied_index": 4}):
         assert not view(member("a", "MASTER"), member("b", "REPLICA", **facts)).equal()
+    later: dict[str, Any] = {"state_digest": "", "state_digest_later": True}
+    assert not view(member("a", "MASTER", **later), member("b", "REPLICA", **later)).equal(), "nobody has looked"
