@@ -69,7 +69,8 @@ def _set_entry(source: Source, entries: Any, field: FieldDescriptor, hints: dict
 def _value(source: Source, field: FieldDescriptor, hints: dict[str, Hint], depth: int) -> Any:
     hint = hints.get(field.name)
     if hint is not None and not source.rarely():
-        return hint(source)
+        value = hint(source)
+        return value % (1 << 32) if field.cpp_type == FieldDescriptor.CPPTYPE_UINT32 else value
     if field.message_type is not None:
         return fill(source, field.message_type, hints, depth + 1) if depth < DEPTH_MAX else None
     match field.cpp_type:

@@ -21,11 +21,17 @@ from storage.store import Append, WriteBatch
 from tandemq.errors import DETAILS_KEY, RULES
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import (
+    batch_service_pb2,
+    journal_service_pb2,
     manager_admin_service_pb2,
     message_pb2,
     pair_service_pb2,
     queue_admin_service_pb2,
     queue_service_pb2,
+    reaction_service_pb2,
+    stage_service_pb2,
+    transaction_service_pb2,
+    weights_service_pb2,
 )
 from tests.fuzz.loop import pass_time
 from tests.fuzz.messages import as_bytes, fill
@@ -34,13 +40,27 @@ from tests.fuzz.world import AbortedError, Context, World
 
 CALLS_MAX = 25
 CALL_S = 1.0
-FILES = (queue_service_pb2, queue_admin_service_pb2, manager_admin_service_pb2, pair_service_pb2)
+FILES = (
+    queue_service_pb2,
+    queue_admin_service_pb2,
+    manager_admin_service_pb2,
+    pair_service_pb2,
+    transaction_service_pb2,
+    reaction_service_pb2,
+    stage_service_pb2,
+    batch_service_pb2,
+    journal_service_pb2,
+    weights_service_pb2,
+)
 METHODS = [
     method for file in FILES for service in file.DESCRIPTOR.services_by_name.values() for method in service.methods
 ]
 QUEUE_METHODS = [method for method in METHODS if method.containing_service.name == "QueueService"]
 SETTLED = ("Settle", "Dequeue", "Enqueue", "Produce", "Consume", "CreateQueue")
 OFTEN = [method for method in METHODS if method.name in SETTLED]
+IN_UNITS = [
+    method for method in METHODS if method.name in ("Begin", "Transact", "Commit", "Rollback", "React", *SETTLED[:3])
+]
 QUEUES = ("q", "q", "r", "own")
 FACES = ("unpaired", "solo", "probe")
 
@@ -74,6 +94,7 @@ class Story:
     def __init__(self, world: World, source: Source) -> None:
         self.world, self.source = world, source
         self.leases = [1, (1 << 64) - 1]
+        self.units = [b""]
         self.under_way: list[asyncio.Task[None]] = []
         self.hints = {
             "queue": lambda source: source.pick(QUEUES),
@@ -86,6 +107,13 @@ class Story:
             "first": lambda source: source.u64(1),
             "count": lambda source: source.u64(1),
             "epoch": lambda _source: 0,
+            "unit_id": lambda source: source.pick(self.units),
+            "writer": lambda source: source.pick(("", "", "w")),
+            "number": lambda source: source.number(0, 8),
+            "after": lambda source: source.number(0, 8),
+            "query_id": lambda _source: "",
+            "forwarder": lambda _source: "",
+            "domain": lambda _source: "",
             "min_copies": lambda source: source.number(0, 2),
             "priorities": lambda source: source.number(0, 9),
             "persistence": lambda source: source.number(0, 2),
@@ -113,7 +141,9 @@ class Story:
         if choice == 15:
             await pass_time(source.pick((0.03, 0.03, 0.5, 5.0)))
             return
-        method = source.pick(OFTEN if choice < 6 else QUEUE_METHODS if choice < 9 else METHODS)
+        method = source.pick(
+            OFTEN if choice < 6 else QUEUE_METHODS if choice < 8 else IN_UNITS if choice < 11 else METHODS
+        )
         frames = source.number(1, 5) if method.client_streaming else 1
         requests = [self.request(method.input_type) for _ in range(frames)]
         if "open" in method.input_type.fields_by_name and not source.rarely():
@@ -166,6 +196,10 @@ class Story:
             self.leases.append(anything.lease_id)
         if "deliveries" in names and anything.deliveries.lease_id:
             self.leases.append(anything.deliveries.lease_id)
+        if "unit_id" in names and anything.unit_id:
+            self.units.append(anything.unit_id)
+        if "begun" in names and anything.begun.unit_id:
+            self.units.append(anything.begun.unit_id)
 
     def raise_failures(self) -> None:
         for task in [task for task in self.under_way if task.done()]:
@@ -198,7 +232,7 @@ async def _story(world: World, source: Source, face: str) -> None:
     main = world.members.by_name["main"]
     assert main.shared.serving == (face != "probe"), f"{face} is {main.shared.role}: {main.shared.last_change}"
     story = Story(world, source)
-    for name, attributes in (("q", {}), ("own", {"replication": queue_admin_service_pb2.REPLICATION_NONE})):
+    for name, attributes in (("q", {"reactions_enabled": True}), ("own", {"replication": queue_admin_service_pb2.REPLICATION_NONE})):
         if face == "probe" and name == "q":
             continue
         config = queue_admin_service_pb2.QueueConfig(**attributes)
