@@ -232,7 +232,10 @@ async def _story(world: World, source: Source, face: str) -> None:
     main = world.members.by_name["main"]
     assert main.shared.serving == (face != "probe"), f"{face} is {main.shared.role}: {main.shared.last_change}"
     story = Story(world, source)
-    for name, attributes in (("q", {"reactions_enabled": True}), ("own", {"replication": queue_admin_service_pb2.REPLICATION_NONE})):
+    for name, attributes in (
+        ("q", {"reactions_enabled": True}),
+        ("own", {"replication": queue_admin_service_pb2.REPLICATION_NONE}),
+    ):
         if face == "probe" and name == "q":
             continue
         config = queue_admin_service_pb2.QueueConfig(**attributes)
