@@ -11,6 +11,7 @@ from _pytest.mark.expression import Expression
 
 from tools import phases
 from tools.phases import (
+    DEAR,
     FAILED,
     OK,
     OVER,
@@ -21,6 +22,7 @@ from tools.phases import (
     TOO_SLOW,
     Phase,
     carrying,
+    dear_first,
     dearest,
     outcome_of,
     run,
@@ -57,6 +59,15 @@ def test_every_file_says_the_markers_of_its_tests_itself() -> None:
     assert {str(path.relative_to(ROOT)) for path in files} <= {"tests/spark/conftest.py"}
     assert "tests/integration/test_pair.py" in carrying("promise")
     assert "tests/unit/tools/test_mutants.py" not in carrying("promise")
+
+
+def test_the_dearest_files_are_begun_first() -> None:
+    """Begun last, one of five minutes keeps its phase waiting while three processes have nothing to do."""
+    assert dear_first(["tests/a.py", DEAR[1], "tests/0.py", DEAR[0]]) == (DEAR[0], DEAR[1], "tests/0.py", "tests/a.py")
+    assert all((ROOT / path).exists() for path in DEAR)
+    phase = next(each for each in SUITES["test-all"] if each.name == "processes")
+    assert phase.command.index(DEAR[0]) < phase.command.index("tests/integration/test_bad_input.py")
+    assert "--no-loadscope-reorder" in phase.command
 
 
 def test_what_is_in_make_test_is_said_by_process_promise_and_wide() -> None:
