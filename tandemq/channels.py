@@ -9,6 +9,7 @@ option for how gRPC waits after a name that is not there, as that of a pod which
 from __future__ import annotations
 
 import ipaddress
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -25,7 +26,8 @@ NAME_MS = 1_000
 RENEW_S = 0.5
 CONNECT_MS = 1_000  # for an attempt of a renewed channel: the short first ones of each new channel may all be too short
 
-PLACES = ("unix:", "unix-abstract:", "inproc:", "ipv4:", "ipv6:")  # what needs no look-up
+PLAIN = ("unix:", "unix-abstract:", "inproc:")  # what needs no network
+PLACES = (*PLAIN, "ipv4:", "ipv6:")  # what needs no look-up
 
 NAMES: Options = (("grpc.dns_min_time_between_resolutions_ms", NAME_MS),)
 LASTING: Mapping[str, Any] = MappingProxyType(
@@ -54,6 +56,11 @@ def lasting(changes: Mapping[str, Any] | None = None) -> Options:
     return tuple({**LASTING, **(changes or {})}.items())
 
 
+def expecting(name: str) -> Options:
+    """Who answers must have this name in its certificate, whatever address was dialled. Says nothing without TLS."""
+    return (("grpc.ssl_target_name_override", name),)
+
+
 def open_channel(
     endpoint: str, options: Iterable[tuple[str, Any]] = (), credentials: grpc.ChannelCredentials | None = None
 ) -> grpc.aio.Channel:
@@ -76,6 +83,24 @@ def is_name(endpoint: str) -> bool:
     return False
 
 
+class Renewed(ABC):
+    """Opens channels with something that may be exchanged: those of an older generation are replaced."""
+
+    @property
+    @abstractmethod
+    def generation(self) -> int:
+        """Grows with each exchange."""
+
+    @property
+    @abstractmethod
+    def directory(self) -> str:
+        """Where it is."""
+
+    @abstractmethod
+    def __call__(self, endpoint: str, options: Iterable[tuple[str, Any]] = ()) -> grpc.aio.Channel:
+        """As `open_channel`."""
+
+
 class Kept:
     """The channel to one endpoint, for as long as somebody needs it. Belongs to one event loop."""
 
@@ -89,15 +114,22 @@ class Kept:
         self.endpoint = endpoint
         self._options, self._opener, self._now_s = options, opener, now_s
         self._named = is_name(endpoint)
+        self._renewed = opener if isinstance(opener, Renewed) else None
+        self._lasts = not self._named and self._renewed is None
         self._channel: grpc.aio.Channel | None = None
         self._opened_s = 0.0
+        self._generation = 0
 
     def get(self) -> grpc.aio.Channel:
         """Take it anew for each call and each stream: one that fails is not the one of the next time."""
         if self._channel is None:
             self._open(self._options)
+        elif self._lasts:
+            pass
+        # Dropped, not closed: what is under way on it ends by itself, and gRPC closes it then.
+        elif self._renewed is not None and self._renewed.generation != self._generation:
+            self._open(self._options)
         elif self._named and self._has_failed(self._channel):
-            # Dropped, not closed: what is under way on it ends by itself, and gRPC closes it then.
             self._open(tuple({**dict(self._options), "grpc.min_reconnect_backoff_ms": CONNECT_MS}.items()))
         assert self._channel is not None
         return self._channel
@@ -108,6 +140,8 @@ class Kept:
         return self._now_s() - self._opened_s >= RENEW_S
 
     def _open(self, options: Options) -> None:
+        if self._renewed is not None:
+            self._generation = self._renewed.generation
         self._channel = self._opener(self.endpoint, options)
         self._opened_s = self._now_s()
 

@@ -20,6 +20,7 @@ import msgspec
 
 from tandemq.client.target import UNIX, is_port
 from tandemq.config_links import Links, problem_of
+from tandemq.config_security import Security, problem_of_security
 from tandemq.config_slips import near_miss, suggestion
 from tandemq.listening import problem_of_local
 
@@ -175,6 +176,7 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     failover: Failover = Failover()
     etcd: Etcd = Etcd()
     links: Links = Links()
+    security: Security = Security()
 
     @property
     def authority(self) -> str:
@@ -201,7 +203,7 @@ class Key(NamedTuple):
 
 
 NESTED: Mapping[str, type[msgspec.Struct]] = MappingProxyType(
-    {"timers": Timers, "limits": Limits, "failover": Failover, "etcd": Etcd, "links": Links}
+    {"timers": Timers, "limits": Limits, "failover": Failover, "etcd": Etcd, "links": Links, "security": Security}
 )
 _KINDS = MappingProxyType({field.name: field.type for field in msgspec.structs.fields(ManagerConfig)})
 _ELSEWHERE = ("peer_member", "peer_address", "peer_endpoint", "witness", *NESTED)
@@ -426,9 +428,7 @@ def _check_failover(config: ManagerConfig, source: str) -> None:
         if name in needed and not getattr(failover, needed[name]):
             refuse(needed[name], "", f"classifier {name} needs it: an address on another network than the pair's")
     if "alt-path" in used and len(set(failover.probe_targets)) < 2:
-        refuse(
-            "probe_targets", list(failover.probe_targets), "classifier alt-path needs two: one may be down by itself"
-        )
+        refuse("probe_targets", list(failover.probe_targets), "classifier alt-path needs two: one may be down")
     _check_failover_numbers(config, source)
 
 
@@ -448,11 +448,10 @@ def _check_failover_numbers(config: ManagerConfig, source: str) -> None:
 
 
 def _check_listening(config: ManagerConfig, source: str) -> None:
-    if unlinked := problem_of(config.links, (config.pair, config.member, config.peer_member)):
-        raise ConfigError(f"{source}: {unlinked}")
-    seen: dict[Address, str] = {}
-    if (problem := problem_of_local(config)) is not None:
+    links = problem_of(config.links, (config.pair, config.member, config.peer_member))
+    if problem := links or problem_of_security(config.security) or problem_of_local(config):
         raise ConfigError(f"{source}: {problem}")
+    seen: dict[Address, str] = {}
     for name in ("listen_client", "listen_peer", "listen_http"):
         value = getattr(config, name)
         if name == "listen_client" and not value and config.listen_unix and not config.pair:
@@ -461,17 +460,18 @@ def _check_listening(config: ManagerConfig, source: str) -> None:
         if address in seen:
             raise ConfigError(f"{source}: manager.{name} = {value!r} is also {seen[address]}; give each its own port")
         seen[address] = f"manager.{name}"
-        check_exposure(address, f"{source}: manager.{name}", insecure_network=config.insecure_network)
+        may_be_reached = config.insecure_network or (bool(config.security.credentials) and name != "listen_http")
+        check_exposure(address, f"{source}: manager.{name}", may_be_reached=may_be_reached)
     if config.advertise:
         parse_address(config.advertise, f"{source}: manager.advertise")
 
 
-def check_exposure(address: Address, where: str, *, insecure_network: bool) -> None:
-    """Refuses to be reachable from other machines, because nothing is encrypted or authenticated there yet."""
-    if not address.loopback and not insecure_network:
+def check_exposure(address: Address, where: str, *, may_be_reached: bool) -> None:
+    """Refuses to be reachable from other machines where nothing is encrypted, and nobody says who he is."""
+    if not address.loopback and not may_be_reached:
         raise ConfigError(
             f"{where} = '{address}' is reachable from other machines, in clear text and by anybody; listen on "
-            "127.0.0.1, or say --insecure-network if the network itself is trusted"
+            "127.0.0.1, give credentials, or say --insecure-network if the network itself is trusted"
         )
 
 

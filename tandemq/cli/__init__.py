@@ -15,7 +15,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from tandemq.escaping import escaped
-from tandemq.grpc_engine import without_event_engine
+from tandemq.grpc_engine import newest_tls, without_event_engine
 
 # Name, where it is, and what the list of commands says: a module is not loaded to print the list.
 COMMANDS = MappingProxyType(
@@ -41,6 +41,7 @@ COMMANDS = MappingProxyType(
         ),
         "backup": ("tandemq.cli.backup:backup", "Take, check and restore backups of a member."),
         "classifier": ("tandemq.cli.classifier:classifier", "Check, try and replay what decides who lives."),
+        "cert": ("tandemq.cli.cert:cert", "Make certificates for developers, and look at any."),
         "config": ("tandemq.cli.config:config", "Check a manager's configuration, and see which manager clients find."),
         "doctor": (
             "tandemq.cli.doctor.command:doctor",
@@ -68,7 +69,7 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         if cmd_name in SERVERS:
-            with without_event_engine(os.environ):
+            with without_event_engine(os.environ), newest_tls(os.environ):
                 importlib.import_module("grpc")
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)

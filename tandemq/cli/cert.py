@@ -1,0 +1,168 @@
+"""Makes certificates for developers, shows what stands in any, and looks a directory of credentials over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tandemq.cli.failure import FAILED, Failure
+from tandemq.cli.output import print_facts, print_rows
+from tandemq.cli.params import output_option
+
+if TYPE_CHECKING:
+    from tandemq.credentials.reading import Shown
+
+AUTHORITY_FOLDER = "authority"  # in the user's own settings
+DAYS_MAX = 3_650
+SOON = timedelta(days=14)
+_FOLDER = click.Path(path_type=Path)
+_authority_option = click.option(
+    "--dir", "authority", type=_FOLDER, metavar="DIR", help="Of the authority. Default: ~/.config/tandemq/authority."
+)
+
+
+@click.group()
+def cert() -> None:
+    """Make certificates for developers, and look at any.
+
+    For production the same three files come from an authority that is kept with care: docs/SECURITY.md.
+    """
+
+
+@cert.command()
+@_authority_option
+@output_option("table", "json")
+def init(authority: Path | None, output: str) -> None:
+    """Make an authority: its certificate, and the key by which it issues others.
+
+    Example: tandemq cert init
+    """
+    from tandemq.credentials.authority import create
+
+    with _failures():
+        made = create(_place(authority))
+    print_facts({"authority": str(made.parent), "certificate": str(made)}, output)
+
+
+@cert.command()
+@click.argument("name")
+@click.option("--out", type=_FOLDER, metavar="DIR", required=True, help="For ca.pem, cert.pem and key.pem.")
+@_authority_option
+@click.option("--host", "hosts", multiple=True, metavar="HOST", help="Where it is dialled, besides localhost.")
+@click.option("--days", type=click.IntRange(1, DAYS_MAX), default=90, show_default=True, help="How long it is valid.")
+@output_option("table", "json")
+def issue(name: str, out: Path, authority: Path | None, hosts: tuple[str, ...], days: int, output: str) -> None:
+    """Make a key and a certificate for NAME: a client's name, or member/PAIR/MEMBER, or witness/NAME.
+
+    What is in DIR already is replaced: members and clients that use it go on with the new ones, and are not restarted.
+
+    \b
+    Example: tandemq cert issue billing --out ./billing
+             tandemq cert issue member/orders/a --out ./a --host a.example.com
+             tandemq cert issue witness/witness --out ./witness --host w.example.com
+    """
+    from tandemq.credentials import authority as developers
+    from tandemq.credentials.reading import shown
+
+    who = name if "/" in name else f"principal/{name}"
+    with _failures():
+        developers.issue(_place(authority), who, out, hosts=hosts, lasts=timedelta(days=days))
+        print_facts({"credentials": str(out), **_facts(shown((out / "cert.pem").read_bytes()))}, output)
+
+
+@cert.command()
+@click.argument("path", type=_FOLDER, metavar="DIR|FILE")
+@output_option("table", "json")
+def show(path: Path, output: str) -> None:
+    """Print whose a certificate is, its names, who issued it, and when it ends. It is not checked.
+
+    Example: tandemq cert show ./billing
+    """
+    from tandemq.credentials.reading import shown
+
+    file = path / "cert.pem" if path.is_dir() else path
+    with _failures():
+        print_facts(_facts(shown(file.read_bytes())), output)
+
+
+@cert.command()
+@click.argument("directory", type=_FOLDER, metavar="DIR")
+@click.option("--target", metavar="HOST:PORT", help="Also try to connect there as whoever has them.")
+@output_option()
+def check(directory: Path, target: str | None, output: str) -> None:
+    """Say whether a directory of credentials can be used: files, modes, names, authority, time; exit code 1 if not.
+
+    \b
+    Example: tandemq cert check ./billing
+             tandemq cert check ./billing --target 127.0.0.1:7600
+    """
+    rows = [{"check": what, "outcome": problem or "ok"} for what, problem in _checks(directory, target)]
+    print_rows(rows, "checks", output, ("check", "outcome"))
+    wrong = [row for row in rows if row["outcome"] != "ok" and not row["outcome"].startswith("soon")]
+    if wrong:
+        raise Failure(
+            "CONFIG_ERROR", wrong[0]["outcome"], "issue new ones: `tandemq cert issue NAME --out DIR`", FAILED
+        )
+
+
+def _checks(directory: Path, target: str | None) -> Iterator[tuple[str, str]]:
+    """What was looked at, and what is wrong with it."""
+    from tandemq.credentials.authority import problem_of_chain
+    from tandemq.credentials.chosen import BadCredentials
+    from tandemq.credentials.files import CHAIN, read
+    from tandemq.credentials.reading import problem_of_time, shown
+
+    try:
+        found = shown(read(directory).chain)
+    except (BadCredentials, ValueError) as error:
+        yield "files", str(error)
+        return
+    yield "files", ""
+    named = ", ".join(found.uris) or "no URI"
+    yield "name", "" if found.who else f"{directory / CHAIN} has {named}: it is nobody's here"
+    yield "authority", problem_of_chain(directory)
+    problem = problem_of_time(found, str(directory / CHAIN))
+    left = found.ends - datetime.now(UTC)
+    yield "time", problem or (f"soon: it ends in {left.days} days" if left < SOON else "")
+    if target is not None:
+        from tandemq.credentials.trouble import why_not
+
+        yield f"connection to {target}", asyncio.run(why_not(target, str(directory)))
+
+
+def _facts(found: Shown) -> dict[str, Any]:
+    return {
+        "who": found.who,
+        "uris": list(found.uris),
+        "names": list(found.names),
+        "authority": found.authority,
+        "serial": found.serial,
+        "begins": found.begins.isoformat(),
+        "ends": found.ends.isoformat(),
+    }
+
+
+def _place(authority: Path | None) -> Path:
+    from tandemq.config import client_directory
+
+    return authority if authority is not None else client_directory() / AUTHORITY_FOLDER
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    from tandemq.credentials.chosen import BadCredentials
+
+    try:
+        yield
+    except BadCredentials as error:
+        raise Failure(error.reason, str(error), "", FAILED) from error
+    except OSError as error:
+        raise Failure("CONFIG_ERROR", f"{error.filename}: {error.strerror}", "name another place", FAILED) from error
+    except ValueError as error:
+        raise Failure("CONFIG_ERROR", f"that is no certificate in PEM: {error}", "", FAILED) from error

@@ -1,0 +1,21 @@
+"""Decides what the section [security] of a configuration means; it looks at no file."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tandemq.credentials import names
+
+
+class Security(msgspec.Struct, frozen=True, kw_only=True):
+    """Mutual TLS. Without credentials everything is plain, and stays on this machine."""
+
+    credentials: str = ""  # directory with ca.pem, cert.pem, key.pem; they are read again at each handshake
+    witness: str = names.WITNESS_DEFAULT  # NAME of the witness's certificate, which is for witness/NAME
+
+
+def problem_of_security(security: Security) -> str:
+    """What cannot work, and what to do; empty: all of it can."""
+    if problem := names.problem_of(f"witness/{security.witness}"):
+        return f"security.witness = {problem}"
+    return ""

@@ -1,0 +1,179 @@
+"""A developers' authority: makes its own certificate and issues others; decides nothing about who may have one.
+
+For production the same files come from an authority that is kept with care (docs/SECURITY.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from tandemq.credentials import names
+from tandemq.credentials.chosen import BadCredentials
+from tandemq.credentials.files import AUTHORITY, CHAIN, KEY, read
+
+AUTHORITY_KEY = "ca-key.pem"
+AUTHORITY_LASTS, LASTS = timedelta(days=3_650), timedelta(days=90)
+BACKDATED = timedelta(hours=1)
+"""Clocks differ: a certificate of this moment is to be valid at another machine too."""
+HOSTS = ("localhost", "127.0.0.1", "::1")
+"""Where a pair of a developer is dialled; in each certificate of a member or a witness."""
+
+
+def create(directory: Path) -> Path:
+    """Makes an authority; its certificate. Raises BadCredentials where there is one already."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"tandemq developers {os.urandom(4).hex()}")])
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    certificate = (
+        _builder(name, name, key, AUTHORITY_LASTS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(identifier, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    try:
+        _write_new(directory / AUTHORITY_KEY, _pem_of(key), 0o600)
+    except FileExistsError:
+        text = f"{directory / AUTHORITY_KEY} is there already; use it, or choose another --dir"
+        raise BadCredentials(text) from None
+    _write(directory / AUTHORITY, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+    return directory / AUTHORITY
+
+
+def issue(
+    authority: Path, who: str, out: Path, *, hosts: Sequence[str] = (), lasts: timedelta = LASTS
+) -> x509.Certificate:
+    """Writes ca.pem, cert.pem and key.pem for `member/PAIR/NAME`, `witness/NAME` or `principal/NAME`, with a new key.
+
+    What is there is replaced, file by file. `hosts`: where a member or a witness is dialled besides `HOSTS`.
+    `lasts`: from now on; below zero, one that has expired already. Raises BadCredentials.
+    """
+    if problem := names.problem_of(who):
+        raise BadCredentials(problem)
+    key_of_authority, of_authority = _load(authority)
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, who[-64:])])
+    dialled = names.dns(who)
+    if hosts and not dialled:
+        raise BadCredentials(f"{who} is a client, which nobody dials: leave out --host")
+    uses = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if dialled else [])]
+    alternatives: list[x509.GeneralName] = [x509.UniformResourceIdentifier(names.uri(who))]
+    if dialled:
+        alternatives += [x509.DNSName(dialled), *(_host(each) for each in dict.fromkeys((*HOSTS, *hosts)))]
+    known = of_authority.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    certificate = (
+        _builder(subject, of_authority.subject, key, lasts)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+        .add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(known), critical=False)
+        .sign(key_of_authority, hashes.SHA256())
+    )
+    out.mkdir(parents=True, exist_ok=True, mode=0o700)
+    _write(out / AUTHORITY, (authority / AUTHORITY).read_bytes(), 0o600)
+    _write(out / CHAIN, certificate.public_bytes(serialization.Encoding.PEM), 0o600)
+    _write(out / KEY, _pem_of(key), 0o600)
+    read(out)
+    return certificate
+
+
+def problem_of_chain(directory: Path) -> str:
+    """Whether its certificate is of the authority beside it; empty: it is. Raises BadCredentials, ValueError."""
+    material = read(directory)
+    own = x509.load_pem_x509_certificate(material.chain)
+    for each in x509.load_pem_x509_certificates(material.authority):
+        with contextlib.suppress(InvalidSignature, ValueError, TypeError):
+            own.verify_directly_issued_by(each)
+            return ""
+    chain = x509.load_pem_x509_certificates(material.chain)
+    if len(chain) > 1:
+        return ""  # issued by one between; whoever is shown it goes through all of them
+    return f"{directory / CHAIN} was issued by {own.issuer.rfc4514_string()}, which is not in {AUTHORITY}"
+
+
+def _load(authority: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    try:
+        key = serialization.load_pem_private_key((authority / AUTHORITY_KEY).read_bytes(), None)
+        certificate = x509.load_pem_x509_certificate((authority / AUTHORITY).read_bytes())
+    except FileNotFoundError:
+        raise BadCredentials(f"{authority}: no authority there; make one with `tandemq cert init`") from None
+    except (OSError, ValueError, TypeError) as error:
+        raise BadCredentials(f"{authority}: the authority cannot be read: {error}") from error
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise BadCredentials(f"{authority / AUTHORITY_KEY}: is no key of `tandemq cert init`")
+    return key, certificate
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, lasts: timedelta
+) -> x509.CertificateBuilder:
+    now = datetime.now(UTC).replace(microsecond=0)
+    ends = now + lasts
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(min(now, ends) - BACKDATED)
+        .not_valid_after(ends)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _host(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ipaddress.ip_address(text))
+    except ValueError:
+        pass
+    try:
+        return x509.DNSName(text)
+    except ValueError as error:
+        raise BadCredentials(f"--host {text!r}: write a name of DNS in ASCII, or an address") from error
+
+
+def _pem_of(key: ec.EllipticCurvePrivateKey) -> bytes:
+    return key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+
+
+def _write_new(path: Path, data: bytes, mode: int) -> None:
+    """Nobody else can read it at any moment. Raises FileExistsError."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(data)
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    """All or nothing: a member may read at any moment."""
+    draft = path.with_suffix(f".{os.getpid()}.tmp")
+    draft.unlink(missing_ok=True)
+    _write_new(draft, data, mode)
+    draft.replace(path)

@@ -1,0 +1,155 @@
+"""A directory of credentials: `ca.pem`, `cert.pem`, `key.pem`. Decides whether they can be used, and which are current.
+
+They may be exchanged at any moment, one file after the other. What cannot be used is refused at the start; later the
+last good ones stay in force, and the log says so once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import ssl
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+from tandemq.ambient import monotonic_s
+from tandemq.credentials.chosen import BadCredentials
+
+AUTHORITY, CHAIN, KEY = "ca.pem", "cert.pem", "key.pem"
+LOOK_S = 1.0
+"""How long a client may go on with files that were exchanged. A server looks at each handshake."""
+FILE_BYTES_MAX = 1 << 20
+OTHERS = 0o077  # of a file's mode: what its group and everybody else may
+
+log = logging.getLogger("tandemq.credentials")
+
+_Mark = tuple[int, int, int]
+
+
+class Material(NamedTuple):
+    """What stands in the files, in PEM."""
+
+    authority: bytes
+    chain: bytes
+    key: bytes
+
+
+class Credentials:
+    """The credentials in one directory. Safe from any thread: gRPC asks in its own. Raises BadCredentials."""
+
+    def __init__(self, directory: Path, now_s: Callable[[], float] = monotonic_s) -> None:
+        if not directory.is_dir():
+            raise BadCredentials(f"{directory}: no such directory; `tandemq cert issue NAME --out DIR` makes one")
+        self.directory = directory
+        self._now_s = now_s
+        self._lock = threading.Lock()
+        read(directory)  # raises in words
+        self._marks = _marks(directory)
+        self._material = read(directory)  # what is exchanged meanwhile is seen by the next look
+        self._generation = 1
+        self._looked_s = now_s()
+        self._refused = ""
+
+    def now(self) -> Material:
+        """Those in force, after a look at the files."""
+        with self._lock:
+            self._look()
+            return self._material
+
+    def generation(self) -> int:
+        """Grows when others come into force. The files are looked at once a second."""
+        if self._now_s() - self._looked_s >= LOOK_S:
+            with self._lock:
+                self._look()
+        return self._generation
+
+    def _look(self) -> None:
+        self._looked_s = self._now_s()
+        try:
+            marks = _marks(self.directory)
+            if marks == self._marks:
+                return
+            material = read(self.directory)
+            if _marks(self.directory) != marks:
+                return  # somebody is writing: the next look
+        except BadCredentials as error:
+            # Not remembered as seen: a key and its certificate are exchanged one after the other.
+            if str(error) != self._refused:
+                self._refused = str(error)
+                log.error("the credentials that were in force stay: %s", error)
+            return
+        self._marks, self._refused = marks, ""
+        if material != self._material:
+            self._material = material
+            self._generation += 1
+            log.warning("new credentials are in force, from %s", self.directory)
+
+
+def read(directory: Path) -> Material:
+    """The files, if they can be used together. Raises BadCredentials."""
+    material = Material(*(_read_file(directory / name) for name in (AUTHORITY, CHAIN, KEY)))
+    _check_private(directory / KEY)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        context.load_verify_locations(cadata=material.authority.decode("ascii"))
+    except (ssl.SSLError, ValueError) as error:
+        raise BadCredentials(f"{directory / AUTHORITY}: holds no certificates in PEM: {_text(error)}") from error
+    try:
+        context.load_cert_chain(directory / CHAIN, directory / KEY, password=_no_password)
+    except (ssl.SSLError, ValueError, OSError) as error:
+        text = f"{directory / CHAIN} and {KEY} do not go together, or are not in PEM: {_text(error)}"
+        raise BadCredentials(text) from error
+    return material
+
+
+def client_context(directory: Path) -> ssl.SSLContext:
+    """TLS 1.3 for Python's own sockets, as whoever has these credentials. Raises BadCredentials."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.set_alpn_protocols(["h2"])
+    material = read(directory)
+    context.load_verify_locations(cadata=material.authority.decode("ascii"))
+    try:
+        context.load_cert_chain(directory / CHAIN, directory / KEY, password=_no_password)
+    except (ssl.SSLError, OSError) as error:  # exchanged since
+        raise BadCredentials(f"{directory}: {_text(error)}") from error
+    return context
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+    except FileNotFoundError:
+        names = f"{AUTHORITY}, {CHAIN} and {KEY}"
+        raise BadCredentials(f"{path}: no such file; a directory of credentials holds {names}") from None
+    except OSError as error:
+        raise BadCredentials(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > FILE_BYTES_MAX:
+        raise BadCredentials(f"{path}: has more than {FILE_BYTES_MAX} bytes; is it another file?")
+    return data
+
+
+def _check_private(path: Path) -> None:
+    mode = path.stat().st_mode & 0o777
+    if mode & OTHERS:
+        raise BadCredentials(f"{path}: others may read or change it (mode {mode:04o}); run: chmod 600 {path}")
+
+
+def _marks(directory: Path) -> tuple[_Mark, ...]:
+    """What changes with the files."""
+    try:
+        found = [os.stat(directory / name) for name in (AUTHORITY, CHAIN, KEY)]  # noqa: PTH116 - at each handshake
+    except OSError as error:
+        raise BadCredentials(f"{error.filename}: cannot be read: {error.strerror}") from error
+    return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found)
+
+
+def _no_password() -> NoReturn:
+    raise ValueError("the key is encrypted; keep it in clear, with mode 0600")
+
+
+def _text(error: BaseException) -> str:
+    return getattr(error, "reason", None) or str(error)

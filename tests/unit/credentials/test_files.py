@@ -1,0 +1,113 @@
+"""Credentials on disk: what is refused at the start, and what happens to those that are exchanged in use."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tandemq.channels import Kept, Options
+from tandemq.credentials.authority import AUTHORITY_KEY, create, issue, problem_of_chain
+from tandemq.credentials.channels import SecureOpen
+from tandemq.credentials.chosen import BadCredentials
+from tandemq.credentials.files import LOOK_S, Credentials, read
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Path:
+    return create(tmp_path / "authority").parent
+
+
+@pytest.fixture
+def directory(authority: Path, tmp_path: Path) -> Path:
+    issue(authority, "principal/billing", tmp_path / "billing")
+    return tmp_path / "billing"
+
+
+def test_what_is_issued_can_be_read_by_its_owner_alone(authority: Path, directory: Path) -> None:
+    assert problem_of_chain(directory) == ""
+    assert {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()} == {
+        "ca.pem": 0o600,
+        "cert.pem": 0o600,
+        "key.pem": 0o600,
+    }
+    assert (authority / AUTHORITY_KEY).stat().st_mode & 0o777 == 0o600
+    with pytest.raises(BadCredentials, match=r"is there already"):
+        create(authority)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602])
+def test_a_key_that_others_may_read_or_change_is_refused(directory: Path, mode: int) -> None:
+    (directory / "key.pem").chmod(mode)
+    with pytest.raises(BadCredentials, match=rf"key\.pem: others may read or change it \(mode {mode:04o}\).*chmod 600"):
+        read(directory)
+
+
+@pytest.mark.parametrize("name", ["ca.pem", "cert.pem", "key.pem"])
+def test_a_missing_or_broken_file_is_named(directory: Path, name: str) -> None:
+    path = directory / name
+    path.write_text("no certificate")
+    path.chmod(0o600)
+    with pytest.raises(BadCredentials, match=name.replace(".", r"\.")):
+        read(directory)
+    path.unlink()
+    with pytest.raises(BadCredentials, match=rf"{name}: no such file"):
+        read(directory)
+
+
+def test_a_key_of_another_certificate_is_refused(authority: Path, directory: Path, tmp_path: Path) -> None:
+    issue(authority, "principal/other", tmp_path / "other")
+    shutil.copy(tmp_path / "other" / "key.pem", directory / "key.pem")
+    with pytest.raises(BadCredentials, match="do not go together"):
+        read(directory)
+
+
+def test_a_certificate_of_another_authority_is_seen(directory: Path, tmp_path: Path) -> None:
+    shutil.copy(create(tmp_path / "second"), directory / "ca.pem")
+    assert "not in ca.pem" in problem_of_chain(directory)
+
+
+def test_exchanged_files_come_into_force_and_broken_ones_do_not(
+    authority: Path, directory: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    now_s = 0.0
+    credentials = Credentials(directory, lambda: now_s)
+    first = credentials.now()
+    assert credentials.generation() == 1
+    good = (directory / "cert.pem").read_bytes()
+    with caplog.at_level(logging.ERROR):
+        (directory / "cert.pem").write_text("half a fi")
+        assert credentials.now() == first
+        assert credentials.now() == first
+    assert [record.message for record in caplog.records if "stay" in record.message] == [
+        f"the credentials that were in force stay: {directory / 'cert.pem'} and key.pem do not go together, "
+        "or are not in PEM: " + caplog.records[0].message.rpartition(": ")[2]
+    ], "once"
+    (directory / "cert.pem").write_bytes(good)
+    assert credentials.now() == first
+    assert credentials.generation() == 1, "the same as before"
+
+    issue(authority, "principal/billing", directory)
+    assert credentials.generation() == 1, "nobody has looked"
+    now_s = LOOK_S
+    assert credentials.generation() == 2
+    assert credentials.now() != first
+
+
+async def test_a_kept_channel_is_opened_anew_with_new_credentials(authority: Path, directory: Path) -> None:
+    now_s = 0.0
+    opener = SecureOpen(Credentials(directory, lambda: now_s))
+    options: Options = ()
+    kept = Kept("127.0.0.1:1", options, opener)
+    first = kept.get()
+    assert kept.get() is first
+    issue(authority, "principal/billing", directory)
+    assert kept.get() is first
+    now_s = LOOK_S
+    second = kept.get()
+    assert second is not first
+    assert kept.get() is second
+    await kept.close()
+    await first.close()
