@@ -36,6 +36,7 @@ from chaos.ports import (
 )
 from chaos.preload import Preload
 from chaos.relay import Relays
+from tandemq.channels import Open
 from tandemq.cli.view import PairView, look
 from tandemq.config import (
     Etcd,
@@ -47,8 +48,11 @@ from tandemq.config import (
     to_toml,
     witness_port,
 )
+from tandemq.config_security import Security
+from tandemq.credentials.chosen import opener_of
 
 WITNESS = "witness"
+CLIENT = "client"
 STOPPED = "stopped"  # a child's state
 POLL_S = 0.05
 READY_DEADLINE_S = 60.0
@@ -208,11 +212,13 @@ class Cluster:
     preload: Preload | None = None  # makes the members' disks and clocks such that they can be hurt
     bug: str = ""  # of chaos.sim.bugs: the members run without one rule of the product
     profile: str = "safe"
+    secured: Path | None = None  # holds a directory of credentials by the name of each process, and `client` for views
     ready_s: float = READY_DEADLINE_S  # bound of a start, and of a wait for a view
     on_line: LineSink | None = None
     children: dict[str, Child] = field(default_factory=dict)
     network: Network = field(init=False)
     _range: PortRange | None = field(init=False, default=None)
+    _open: Open | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         assert 1 <= len(self.members) <= 2
@@ -226,7 +232,8 @@ class Cluster:
         if self.paired and self.witnessed and not self.etcd:
             listen = ["--listen", self._at(witness_port(self.base_port)), "--data-dir", str(self.data_dir / WITNESS)]
             exposed = ["--insecure-network"] if self.host != HOST else []
-            self._add(WITNESS, ["witness", *listen, *exposed])
+            shown = ["--credentials", str(self.secured / WITNESS)] if self.secured else []
+            self._add(WITNESS, ["witness", *listen, *exposed, *shown])
         for name in self.members:
             self._add(name, ["serve", "--config", str(self.config_file(name))])
         self.relayed = self.relayed or self.toxiproxy is not None
@@ -287,6 +294,7 @@ class Cluster:
             limits=self.limits,
             failover=self.failover,
             insecure_network=self.host != HOST,
+            security=Security(credentials=str(self.secured / name)) if self.secured else Security(),
         )
         config = msgspec.structs.replace(config, **self.settings.get(name, {}))
         if not self.paired:
@@ -392,7 +400,9 @@ class Cluster:
                         child.process.stdin.close()
 
     async def status(self) -> PairView:
-        return await look(self.endpoints)
+        if self._open is None:
+            self._open = opener_of(str(self.secured / CLIENT) if self.secured else "")
+        return await look(self.endpoints, opener=self._open)
 
     async def wait_for(
         self, condition: Callable[[PairView], bool], what: str, deadline_s: float | None = None

@@ -6,17 +6,21 @@ from typing import TYPE_CHECKING
 
 from failover.authority import Authority, WitnessAuthority
 from failover.local_authority import LocalAuthority
+from tandemq.channels import Open, open_channel
 
 if TYPE_CHECKING:
     from tandemq.config import ManagerConfig
 
 
-def make(config: ManagerConfig) -> Authority:
-    """The authority of a paired manager. A further kind is one more case here and an `Authority` of its own."""
+def make(config: ManagerConfig, opener: Open = open_channel) -> Authority:
+    """The authority of a paired manager; `opener` connects to a witness. A further kind is one more case here and an
+    `Authority` of its own.
+    """
     if config.authority == "none":
         return LocalAuthority(config.member)
     if config.authority == "etcd":
         from failover.etcd import EtcdAuthority  # with the classes of its protocol, which most pairs never use
 
         return EtcdAuthority(config.etcd.endpoints, config.etcd.prefix, config.pair, config.member)
-    return WitnessAuthority(config.witness, config.pair, config.member)
+    witness = config.security.witness
+    return WitnessAuthority(config.witness, config.pair, config.member, opener=opener, name=witness)

@@ -18,7 +18,8 @@ import grpc.aio
 
 from failover.register import STARTS, Register, SetOutcome, check_force, check_form, check_set, forced
 from failover.wire import CLIENT_OPTIONS, BadRegisterError, from_message, to_message
-from tandemq.channels import Kept, open_channel
+from tandemq.channels import Kept, Open, expecting, open_channel
+from tandemq.credentials.names import WITNESS_DEFAULT, dns
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
 
@@ -110,10 +111,12 @@ class WitnessAuthority:
         pair: str,
         member: str,
         timeout_s: float = 1.0,
-        credentials: grpc.ChannelCredentials | None = None,
+        opener: Open = open_channel,
+        name: str = WITNESS_DEFAULT,
     ) -> None:
+        """name: of the witness, in its certificate, where connections are not plain."""
         self.target, self.pair, self.member, self.timeout_s = target, pair, member, timeout_s
-        self._channel = Kept(target, CLIENT_OPTIONS, lambda to, options: open_channel(to, options, credentials))
+        self._channel = Kept(target, (*CLIENT_OPTIONS, *expecting(dns(f"witness/{name}"))), opener)
         self._connected = False
 
     @property

@@ -32,7 +32,7 @@ from failover.classifier import (
     Verdict,
     by_authority,
 )
-from tandemq.channels import open_channel
+from tandemq.channels import Open, Options, open_channel
 from tandemq.v1 import common_pb2, pair_service_pb2, pair_service_pb2_grpc
 
 SHARE = 0.9  # of the time that the event leaves
@@ -62,8 +62,10 @@ class PeerOutdate:
     name = "peer-outdate"
     safety = SafetyClass.A
 
-    def __init__(self, endpoint: str, *, bias_s: float = 2.0) -> None:
+    def __init__(self, endpoint: str, *, bias_s: float = 2.0, opener: Open = open_channel, named: Options = ()) -> None:
+        """named: options of a channel that say who must answer, where connections are not plain."""
         self.endpoint, self.bias_s = endpoint, bias_s
+        self._opener, self._options = opener, (*OPTIONS, *named)
 
     async def classify(self, event: Event) -> Answer:
         """See Classifier. A replica waits the bias first: of two that would outdate each other, the master goes on."""
@@ -89,7 +91,7 @@ class PeerOutdate:
 
     async def preflight(self) -> list[str]:
         """Whether a member answers there; it is asked for its status only."""
-        async with open_channel(self.endpoint, OPTIONS) as channel:
+        async with self._opener(self.endpoint, self._options) as channel:
             stub = pair_service_pb2_grpc.PairServiceStub(channel)
             try:
                 await stub.GetPairStatus(pair_service_pb2.GetPairStatusRequest(), timeout=PREFLIGHT_S)
@@ -102,7 +104,7 @@ class PeerOutdate:
 
     async def _ask(self, event: Event, time_s: float) -> list[pair_service_pb2.OutdateResponse]:
         """All domains at once. Raises AioRpcError when any of them has no answer."""
-        async with open_channel(self.endpoint, OPTIONS) as channel:
+        async with self._opener(self.endpoint, self._options) as channel:
             stub = pair_service_pb2_grpc.PairServiceStub(channel)
             calls = [stub.Outdate(_request(event, part), timeout=time_s) for part in event.domains]
             return list(await asyncio.gather(*calls))

@@ -33,7 +33,15 @@ def _alt_path(config: ManagerConfig) -> Classifier:
 def _peer_outdate(config: ManagerConfig) -> Classifier:
     from failover.peer_outdate import PeerOutdate
 
-    return PeerOutdate(config.failover.outdate_endpoint, bias_s=config.failover.probe_bias_ms / 1000)
+    endpoint, bias_s = config.failover.outdate_endpoint, config.failover.probe_bias_ms / 1000
+    if not config.security.credentials:
+        return PeerOutdate(endpoint, bias_s=bias_s)
+    from tandemq.channels import expecting
+    from tandemq.credentials import names
+    from tandemq.credentials.chosen import opener_of
+
+    named = expecting(names.dns(names.member(config.pair, config.peer_member)))
+    return PeerOutdate(endpoint, bias_s=bias_s, opener=opener_of(config.security.credentials), named=named)
 
 
 def _combine(config: ManagerConfig) -> Classifier:

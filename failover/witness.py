@@ -10,20 +10,22 @@ import asyncio
 import logging
 import os
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NoReturn, TypeAlias
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 import grpc
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
 
+from failover.callers import Callers
 from failover.register import Register, check_form
 from failover.wire import SERVER_OPTIONS, BadRegisterError, from_message, to_message
 from failover.witness_store import QuotaExceededError, StoreBrokenError, StoreFullError, WitnessStore
 from tandemq import refusing
+from tandemq.credentials.caller import caller_of, principal_of
 from tandemq.edge.descriptors import own_limit, shares
 from tandemq.edge.guard import FloodGuard
 from tandemq.edge.options import bounded
@@ -31,6 +33,9 @@ from tandemq.edge.reflection import Reflection
 from tandemq.v1 import common_pb2
 from tandemq.witness.v1 import witness_service_pb2 as pb
 from tandemq.witness.v1 import witness_service_pb2_grpc as pb_grpc
+
+if TYPE_CHECKING:
+    from tandemq.credentials.files import Credentials
 
 SERVICE_NAME = pb.DESCRIPTOR.services_by_name["WitnessService"].full_name
 PAIR_BYTES_MAX, DOMAIN_BYTES_MAX, MEMBER_BYTES_MAX = 64, 255, 64  # with version below LMDB's 511 bytes for a key
@@ -49,9 +54,17 @@ class WitnessServer:
     """A witness on one address and one directory. Start once, stop once; `failed` is set when it must not go on."""
 
     def __init__(
-        self, listen: str, data_dir: Path, *, credentials: grpc.ServerCredentials | None = None, grace_s: float = 1.0
+        self,
+        listen: str,
+        data_dir: Path,
+        *,
+        credentials: Credentials | None = None,
+        operators: Collection[str] = (),
+        grace_s: float = 1.0,
     ) -> None:
+        """credentials: None: whoever reaches the port is believed. operators: clients who may put a register right."""
         self.listen, self.data_dir, self.grace_s = listen, data_dir, grace_s
+        self._operators = operators
         self.port = 0  # bound port, from start() on
         self.failed = asyncio.Event()
         self._credentials = credentials
@@ -67,7 +80,8 @@ class WitnessServer:
         with ExitStack() as opened:
             self._store = WitnessStore(self.data_dir)
             opened.callback(self._store.close)
-            self._servicer = _Servicer(self._store, self.failed)
+            callers = Callers(self._operators) if self._credentials is not None else None
+            self._servicer = _Servicer(self._store, self.failed, callers)
             server = grpc.aio.server(options=[*SERVER_OPTIONS, bounded(shares(own_limit()).clients)])
             pb_grpc.add_WitnessServiceServicer_to_server(self._servicer, server)
             self._health = health.aio.HealthServicer()
@@ -101,7 +115,9 @@ class WitnessServer:
         try:
             if self._credentials is None:
                 return server.add_insecure_port(self.listen)
-            return server.add_secure_port(self.listen, self._credentials)
+            from tandemq.credentials.channels import port_credentials
+
+            return server.add_secure_port(self.listen, port_credentials(self._credentials))
         except RuntimeError as error:  # what grpc raises for every failure to bind
             raise OSError(f"cannot listen on {self.listen}: {error}") from error
 
@@ -123,8 +139,8 @@ async def serve_witness(listen: str, data_dir: Path, *, ready: Callable[[int], N
 
 
 class _Servicer(pb_grpc.WitnessServiceServicer):
-    def __init__(self, store: WitnessStore, failed: asyncio.Event) -> None:
-        self._store, self._failed = store, failed
+    def __init__(self, store: WitnessStore, failed: asyncio.Event, callers: Callers | None) -> None:
+        self._store, self._failed, self._callers = store, failed, callers
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="witness-writer")
         self._watches: dict[tuple[str, str], set[asyncio.Event]] = {}
         self._watch_count = 0
@@ -160,6 +176,8 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
     ) -> pb.ForceRegisterResponse:
         await self._check_serving(context)
         await _check_names(context, pair=request.pair, domain=request.domain, member=request.holder)
+        if self._callers is not None:
+            await _permit(context, self._callers.problem_of_force(principal_of(context), request.pair))
         if len(request.reason.encode()) > REASON_BYTES_MAX:
             text = f"reason has {len(request.reason.encode())} bytes, at most {REASON_BYTES_MAX}"
             await _abort(context, common_pb2.REASON_BAD_REQUEST, text)
@@ -168,7 +186,7 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
         outcome = f"refused: {why_not}" if why_not else f"version {register.version}, epoch {register.epoch}"
         log.warning(
             "an operator's word from %s: %s/%s to %s: %s; reason: %s",
-            *(context.peer(), request.pair, request.domain, request.holder, outcome, request.reason),
+            *(caller_of(context), request.pair, request.domain, request.holder, outcome, request.reason),
             extra={"pair": request.pair, "domain": request.domain, "epoch": register.epoch},
         )
         return pb.ForceRegisterResponse(done=why_not is None, register=to_message(register), refusal=why_not or "")
@@ -178,6 +196,8 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
     ) -> pb.CompareAndSetResponse:
         await self._check_serving(context)
         await _check_names(context, pair=request.pair, domain=request.domain, member=request.member)
+        if self._callers is not None:
+            await _permit(context, self._callers.problem_of_set(principal_of(context), request.pair, request.member))
         await _check_registers(context, request)
         if request.desired.holder != request.member:
             # Every kind of set is made by its holder; a mix-up of configurations must not change mastership.
@@ -251,6 +271,12 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
     async def _check_serving(self, context: _Context) -> None:
         if self._failed.is_set():
             await _abort(context, common_pb2.REASON_CORRUPT_STORE, "the witness's disk failed")
+
+
+async def _permit(context: _Context, problem: str) -> None:
+    if problem:
+        log.warning("refused: %s", problem)
+        await refusing.abort_bare(context, grpc.StatusCode.PERMISSION_DENIED, problem)
 
 
 async def _check_names(context: _Context, *, pair: str, domain: str | None = None, member: str | None = None) -> None:

@@ -35,6 +35,7 @@ from replica.peer.beats import Beats
 from replica.peer.greeter import Greeter, OwnStart
 from replica.peer.hearing import Hearing
 from replica.peer.identity import incarnation
+from replica.peer.identity.certified import certified_peer
 from replica.peer.identity.proving import Proving
 from replica.peer.judge import Judge
 from replica.peer.link import PeerInfo, PeerLink, PeerServicer, dials
@@ -115,7 +116,7 @@ class Manager:
 
     def __init__(self, config: ManagerConfig, access: MachineAccess | None = None) -> None:
         self.config = config
-        self.access = access if access is not None else MachineAccess()
+        self.access = access if access is not None else MachineAccess(config)
         self._open_ports = self.access.ports(config)
         self._store: Store | None = None
         self._node: Node | None = None
@@ -410,7 +411,7 @@ class Manager:
         reactions = ReactionHandlers(members, enabled=self.config.reactions)
         messages = [QueueHandlers(members).handler(), reactions.handler()]
         handlers = [*messages, journal, stage, units, batches, weights, admin, manager, pair]
-        peer = PeerServicer(self._link) if self._link is not None else None
+        peer = PeerServicer(self._link, certified_peer(self.config)) if self._link is not None else None
         await self._open_ports.open(Served(handlers, peer, health.facts, self._collectors))
         await health.report()
 

@@ -105,18 +105,19 @@ def connect(manager: Manager, *, timeout: float = 30.0, attempt_timeout: float =
     import grpc.aio
 
     from tandemq import retry
-    from tandemq.channels import Options, open_channel
+    from tandemq.channels import Options
     from tandemq.client.aio import Client
     from tandemq.client.target import INSIDE
     from tandemq.finding.target import Target
 
     inside = f"{INSIDE}{manager.config.member}"
+    outside = manager.access.opener()  # with the manager's credentials, where it has some
     direct = manager.channel()  # refuses a manager that is not there, now and not at the first call
 
     def opened(endpoint: str, options: Options) -> grpc.aio.Channel:
         if endpoint == inside:
             return direct  # type: ignore[return-value]  # in its shape
-        return open_channel(endpoint, options)
+        return outside(endpoint, options)
 
     others = (manager.config.peer_endpoint,) if manager.config.paired else ()
     named = manager.config.pair or manager.config.member

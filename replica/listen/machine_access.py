@@ -20,13 +20,14 @@ from replica.node.writer import WriterThread
 from replica.operations.events import EventLog
 from storage.disk import open_disk
 from storage.files import DirectoryFiles
-from tandemq.channels import open_channel
+from tandemq.channels import Open, open_channel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from failover.authority import Authority
     from failover.classifier import Classifier
+    from replica.listen.secure_access import SecureAccess
     from replica.node.writer import DiskWriter
     from storage.store import Store
     from tandemq.config import ManagerConfig
@@ -40,6 +41,16 @@ FIRST_WORD = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0
 class MachineAccess:
     """The real world, as one manager meets it."""
 
+    _secure: SecureAccess | None = None
+    """None: connections are plain. A class attribute, because simulated machines have no other."""
+
+    def __init__(self, config: ManagerConfig | None = None) -> None:
+        """Raises ConfigError for credentials of somebody else, or of no use."""
+        if config is not None and config.security.credentials:
+            from replica.listen.secure_access import SecureAccess
+
+            self._secure = SecureAccess(config)
+
     def store(self, config: ManagerConfig) -> Store:
         """The store of its directory. Raises StorageError."""
         return open_disk(
@@ -52,7 +63,7 @@ class MachineAccess:
 
     def authority(self, config: ManagerConfig) -> Authority:
         """Whoever keeps the register."""
-        return authorities.make(config)
+        return authorities.make(config, self.opener())
 
     def events(self, config: ManagerConfig) -> EventLog:
         """Where an operator reads what happened."""
@@ -72,11 +83,15 @@ class MachineAccess:
 
     def ports(self, config: ManagerConfig) -> Ports:
         """Where it is reached."""
-        return Ports(config)
+        return Ports(config, self._secure.credentials if self._secure is not None else None)
 
     def channel(self, address: str, options: Sequence[tuple[str, Any]]) -> grpc.aio.Channel:
         """A connection to another process, made when it is first used."""
-        return open_channel(address, options)
+        return (open_channel if self._secure is None else self._secure.open)(address, tuple(options))
+
+    def opener(self) -> Open:
+        """What makes those."""
+        return self.channel if self._secure is None else self._secure.open
 
     async def is_refused(self, address: str) -> bool:
         """Whether that port refuses: its process is gone, or its host answers for it. A frozen process still
@@ -99,12 +114,12 @@ class MachineAccess:
         host, _, port = address.rpartition(":")
         try:
             async with asyncio.timeout(TAKES_TIMEOUT_S):
-                opening = (
-                    asyncio.open_unix_connection(path)
-                    if path != address
-                    else asyncio.open_connection(host.strip("[]"), int(port))
-                )
-                reader, writer = await opening
+                if path != address:
+                    reader, writer = await asyncio.open_unix_connection(path)
+                elif self._secure is not None:
+                    reader, writer = await self._secure.connect(host.strip("[]"), int(port))
+                else:
+                    reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
                 try:
                     writer.write(FIRST_WORD)
                     return bool(await reader.read(1))

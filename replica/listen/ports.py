@@ -20,6 +20,7 @@ from replica.listen.unix_socket import UnixSocket
 from replica.node.members import MESSAGE_BYTES_MAX
 from replica.peer.keepalive import keepalive
 from replica.peer.wire import add_peer_service
+from tandemq.channels import PLAIN
 from tandemq.edge.descriptors import own_limit, shares
 from tandemq.edge.guard import FloodGuard
 from tandemq.edge.options import EDGE_OPTIONS, bounded
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from replica.peer.link import PeerServicer
     from tandemq.config import ManagerConfig
+    from tandemq.credentials.files import Credentials
 
 SERVER_OPTIONS = (
     *EDGE_OPTIONS,
@@ -58,8 +60,9 @@ class Served(NamedTuple):
 class Ports:
     """Sockets of one manager."""
 
-    def __init__(self, config: ManagerConfig) -> None:
+    def __init__(self, config: ManagerConfig, credentials: Credentials | None = None) -> None:
         self.config = config
+        self._credentials = credentials
         self.bound: dict[str, int] = {}
         """Port numbers by name, once they are open."""
         self.direct: DirectServer | None = None
@@ -148,12 +151,20 @@ class Ports:
 
     def _bind(self, server: grpc.aio.Server, address: str) -> int:
         try:
-            port = server.add_insecure_port(address)
+            port = self._add(server, address)
         except RuntimeError as error:
             raise _port_error(address, error) from error
         if not port:
             raise _port_error(address, OSError(errno.EADDRINUSE, "address in use"))
         return port
+
+    def _add(self, server: grpc.aio.Server, address: str) -> int:
+        """A socket of this host stays plain: its mode says who may."""
+        if self._credentials is None or address.startswith(PLAIN):
+            return server.add_insecure_port(address)
+        from tandemq.credentials.channels import port_credentials
+
+        return server.add_secure_port(address, port_credentials(self._credentials))
 
 
 def peer_options(lost_ms: int) -> list[tuple[str, int]]:

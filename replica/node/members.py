@@ -17,7 +17,8 @@ from replica.node.doubting import Doubting
 from replica.node.pacing import Pace
 from replica.node.standing import Streams
 from tandemq.ambient import monotonic_s
-from tandemq.channels import Kept, Options, lasting
+from tandemq.channels import Kept, expecting, lasting
+from tandemq.credentials import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,7 +95,11 @@ class Members:
         """By queue: messages that were accepted here for a ONE_WAY queue, and refused afterwards."""
         self.is_late = is_late
         """Whether this process has slept for so long that others may have decided without it."""
-        self._channel = Kept(peer_endpoint, _PROXY_OPTIONS, self.open)
+        self.open = network.opener()
+        """Makes connections to other processes, as this member's machine does."""
+        named = expecting(names.dns(names.member(pair, peer))) if pair else ()
+        self._proxy_options = (*_PROXY_OPTIONS, *named)
+        self._channel = Kept(peer_endpoint, self._proxy_options, self.open)
         self.streams = Streams(node, streams_max)
         """The Consume streams that are open here."""
         self._pipes: list[Pipes] = []
@@ -138,7 +143,7 @@ class Members:
     def channel(self) -> grpc.aio.Channel:
         """To the peer's client port, for calls that are proxied."""
         if self._channel.endpoint != self.peer_endpoint:
-            self._channel = Kept(self.peer_endpoint, _PROXY_OPTIONS, self.open)
+            self._channel = Kept(self.peer_endpoint, self._proxy_options, self.open)
         return self._channel.get()
 
     @contextmanager
@@ -149,17 +154,13 @@ class Members:
         self._pipes = [pipes for pipes in self._pipes if pipes.streams or pipes.to == self.peer_endpoint]
         pipes = next((p for p in self._pipes if p.to == self.peer_endpoint and p.streams < PIPED_MAX), None)
         if pipes is None:
-            pipes = Pipes(self.peer_endpoint, Kept(self.peer_endpoint, _PROXY_OPTIONS, self.open))
+            pipes = Pipes(self.peer_endpoint, Kept(self.peer_endpoint, self._proxy_options, self.open))
             self._pipes.append(pipes)
         pipes.streams += 1
         try:
             yield pipes.channel.get()
         finally:
             pipes.streams -= 1
-
-    def open(self, address: str, options: Options) -> grpc.aio.Channel:
-        """A connection to another process, as this member's machine makes them."""
-        return self.network.channel(address, options)
 
     async def close(self) -> None:
         """Let go of the proxy's channels, and of who knows other managers."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import grpc
 from google.protobuf.message import DecodeError
 
+from replica.peer.identity.certified import problem_of_caller
 from replica.peer.identity.starts import NUMBER_MAX, Start
 from replica.peer.identity.twins import (
     SEEN_PROCESS,
@@ -32,7 +33,8 @@ from replica.peer.wire import PeerStub
 from replica.rpc.refusals import abort, refusal
 from tandemq import refusing
 from tandemq.ambient import monotonic_ms
-from tandemq.channels import lasting
+from tandemq.channels import expecting, lasting
+from tandemq.credentials import names
 from tandemq.errors import from_rpc_error
 from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame, Hello, PeerFrame, TransferFrame
 from tandemq.peer.v1.peer_service_pb2_grpc import PeerServiceServicer
@@ -172,13 +174,14 @@ class PeerLink:
     # -- dialling --------------------------------------------------------------------------------------------------
 
     async def _dial(self) -> None:
+        greeting = self._greeting()
+        named = expecting(names.dns(names.member(greeting.pair, self.peer.member)))
         channel = self.network.channel(
-            self.peer.address, tuple(dict((*CHANNEL_OPTIONS, *keepalive(self.lost_ms))).items())
+            self.peer.address, tuple(dict((*CHANNEL_OPTIONS, *keepalive(self.lost_ms), *named)).items())
         )
         try:
             stub = PeerStub(channel)
             data = stub.Data()
-            greeting = self._greeting()
             async with asyncio.timeout(HELLO_TIMEOUT_S):  # the write waits for the connection: that may lead nowhere
                 await data.write(PeerFrame(hello=greeting))
                 first = await data.read()
@@ -338,11 +341,14 @@ class PeerLink:
 class PeerServicer(PeerServiceServicer):
     """The peer port."""
 
-    def __init__(self, link: PeerLink) -> None:
+    def __init__(self, link: PeerLink, certified: str = "") -> None:
         self.link = link
+        self._certified = certified
+        """Who every caller has to be by its certificate; empty: connections are plain."""
 
     async def Data(self, request_iterator: object, context: Any) -> None:  # type: ignore[override]  # noqa: N802, ARG002
         """Operations; see PeerService.Data."""
+        await self._check_caller(context)
         try:
             await self.link.accept(context)
         except PeerRefused as refused:
@@ -361,7 +367,13 @@ class PeerServicer(PeerServiceServicer):
         """Full transfers; see PeerService.Transfer."""
         await self._lend("transfer", "Transfer", context)
 
+    async def _check_caller(self, context: Any) -> None:
+        if problem := problem_of_caller(context, self._certified):
+            self.link._note(problem)  # noqa: SLF001  # same module
+            await refusing.abort_bare(context, grpc.StatusCode.PERMISSION_DENIED, problem)
+
     async def _lend(self, kind: str, name: str, context: Any) -> None:
+        await self._check_caller(context)
         try:
             first = await context.read()
         except DecodeError:

@@ -135,19 +135,22 @@ def serve_witness(
     log_format: str | None,
     *,
     insecure_network: bool,
+    credentials: str,
+    operators: tuple[str, ...],
     until_stdin_closes: bool,
 ) -> None:
     """Runs a witness until it is asked to stop."""
     from tandemq.config import ConfigError, check_exposure, parse_address
 
     try:
-        check_exposure(parse_address(listen, "--listen"), "--listen", insecure_network=insecure_network)
+        may_be_reached = insecure_network or bool(credentials)
+        check_exposure(parse_address(listen, "--listen"), "--listen", may_be_reached=may_be_reached)
     except ConfigError as error:
         raise Failure(error.reason, error.message) from error
     _set_up_logs("witness", log_level, log_format)
     directory = Path(data_dir).resolve()
     directory.mkdir(parents=True, exist_ok=True)
-    _run(_witness(listen, directory), "witness", listen, until_stdin_closes=until_stdin_closes)
+    _run(_witness(listen, directory, credentials, operators), "witness", listen, until_stdin_closes=until_stdin_closes)
 
 
 def load_config(file: str | None, overrides: dict[str, Any]) -> ManagerConfig:
@@ -190,7 +193,7 @@ async def _manager(config: ManagerConfig, lines: JsonFormatter) -> Server:
     return manager
 
 
-async def _witness(listen: str, data_dir: Path) -> Server:
+async def _witness(listen: str, data_dir: Path, credentials: str, operators: tuple[str, ...]) -> Server:
     from tandemq.embedded import server_path
 
     server_path()
@@ -198,7 +201,12 @@ async def _witness(listen: str, data_dir: Path) -> Server:
         from failover.witness import WitnessServer
         from failover.witness_store import DirectoryInUseError, StoreDamagedError
 
-    server = WitnessServer(listen, data_dir)
+    shown = None
+    if credentials:
+        from tandemq.credentials.own import of_witness
+
+        shown = of_witness(credentials)
+    server = WitnessServer(listen, data_dir, credentials=shown, operators=operators)
     try:
         await server.start()
     except DirectoryInUseError as error:

@@ -13,7 +13,7 @@ import click
 
 from tandemq.cli.failure import UNREACHABLE, Failure
 from tandemq.cli.output import print_facts, print_json, print_rows, say
-from tandemq.cli.params import confirm, output_option, timeout_option, yes_option
+from tandemq.cli.params import confirm, credentials_option, output_option, timeout_option, yes_option
 from tandemq.cli.serve import process_options, serve_witness
 
 if TYPE_CHECKING:
@@ -30,13 +30,17 @@ COLUMNS = ("pair", "domain", "epoch", "holder", "state", "in_sync_set", "committ
 
 def _target_option(command: Command) -> Command:
     text = f"The witness. Default: the current context's, then {LISTEN}."
-    return click.option("--target", metavar="HOST:PORT", help=text)(command)
+    return click.option("--target", metavar="HOST:PORT", help=text)(credentials_option(command))
 
 
 @click.group(invoke_without_command=True)
 @click.option("--listen", metavar="HOST:PORT", default=LISTEN, show_default=True)
 @click.option("--data-dir", metavar="DIR", help="Where it keeps its registers. Needed to run one.")
 @click.option("--insecure-network", is_flag=True, help="Allow listening beyond this machine, without encryption.")
+@click.option("--credentials", metavar="DIR", default="", help="Its certificate; members and clients need theirs then.")
+@click.option(
+    "--operator", "operators", metavar="NAME", multiple=True, help="A client who may use set-epoch; repeatable."
+)
 @process_options
 @click.pass_context
 def witness(
@@ -44,6 +48,8 @@ def witness(
     listen: str,
     data_dir: str | None,
     insecure_network: bool,
+    credentials: str,
+    operators: tuple[str, ...],
     log_level: str,
     log_format: str | None,
     until_stdin_closes: bool,
@@ -65,6 +71,8 @@ def witness(
         log_level,
         log_format,
         insecure_network=insecure_network,
+        credentials=credentials,
+        operators=operators,
         until_stdin_closes=until_stdin_closes,
     )
 
@@ -154,11 +162,14 @@ def set_epoch(
 
 def _endpoint(target: str | None) -> str:
     from tandemq.cli import context
+    from tandemq.cli.opening import keep_found
     from tandemq.config import ConfigError, parse_address
 
     if target is None:
         try:
-            return str(context.read(context.current_path()).get("witness") or LISTEN)
+            found = context.read(context.current_path())
+            keep_found(str(found.get("credentials", "")))
+            return str(found.get("witness") or LISTEN)
         except OSError:
             return LISTEN
     try:
@@ -171,7 +182,7 @@ def _call(endpoint: str, work: Callable[[WitnessServiceAsyncStub], Coroutine[Any
     import grpc
     import grpc.aio
 
-    from tandemq.channels import open_channel
+    from tandemq.cli.opening import open_channel
     from tandemq.cli.session import failure_of
     from tandemq.cli.view import CHANNEL_OPTIONS
     from tandemq.errors import from_rpc_error

@@ -16,6 +16,7 @@ from replica.node.members import Members
 from replica.services.answers import header_of
 from storage.records import verify_stored
 from storage.store import WriteBatch
+from tandemq.channels import open_channel
 from tandemq.peer.v1.peer_service_pb2 import OpAck, OpenAck
 from tests.support.clients import Producer
 from tests.support.member import Member
@@ -232,7 +233,7 @@ def test_questions_go_to_the_master_meanwhile() -> None:
     pair.settle(100)
     pair.disconnect()
     node: Any = SimpleNamespace(domains={}, store=SimpleNamespace(doubts=()), on_tick=[])
-    outside: Any = SimpleNamespace()
+    outside: Any = SimpleNamespace(opener=lambda: open_channel)
     names = {"pair": "p", "member": "b", "endpoint": "b:1", "peer": "a", "peer_endpoint": "a:1"}
     members = Members(node, outside, park_ms=5000, streams_max=100, is_late=lambda: False, **names)
     assert members.master_endpoint(pair.b.core) == "", "not connected"
