@@ -13,6 +13,7 @@ import click
 
 from tandemq.cli.compacting import compact
 from tandemq.cli.failure import FAILED, Failure
+from tandemq.cli.opening import opener
 from tandemq.cli.pair_call import choose, look_at, member_option
 from tandemq.cli.params import DURATION, output_option, target_option
 from tandemq.cli.storing import STEPS, Progress, bar_for, server, storage_failures
@@ -126,6 +127,7 @@ def _receive(asked: MemberView, partial: Path, *, any_copy: bool, timeout_ms: in
                 any_copy=any_copy,
                 silence_s=timeout_ms / 1000,
                 on_progress=lambda done, size: bar("received", done, size),
+                opener=opener(),
             )
             asyncio.run(taking)
             into.flush()

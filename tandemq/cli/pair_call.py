@@ -111,7 +111,7 @@ def call(
     import grpc
     import grpc.aio
 
-    from tandemq.channels import open_channel
+    from tandemq.cli.opening import open_channel
     from tandemq.cli.session import failure_of
     from tandemq.cli.view import CHANNEL_OPTIONS
     from tandemq.errors import from_rpc_error

@@ -101,7 +101,7 @@ def _run(work: Any, endpoints: list[str]) -> Any:
 
 async def _ask(endpoint: str, timeout_ms: int, limit: int, domain: str) -> list[Happening]:
 
-    from tandemq.channels import open_channel
+    from tandemq.cli.opening import open_channel
     from tandemq.cli.view import CHANNEL_OPTIONS
     from tandemq.v1 import pair_service_pb2, pair_service_pb2_grpc
 

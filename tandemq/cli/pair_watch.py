@@ -11,7 +11,7 @@ import sys
 from collections import deque
 from typing import TYPE_CHECKING
 
-from tandemq.channels import open_channel
+from tandemq.cli.opening import open_channel
 from tandemq.cli.output import console, print_line
 from tandemq.cli.pair_history import event_table, happening
 from tandemq.cli.view import CHANNEL_OPTIONS, look

@@ -150,6 +150,19 @@ def target_option(command: Command) -> Command:
         "--target",
         metavar="HOST:PORT[,...]",
         help="Members to ask, or //NAME of a manager. Default: see `tandemq config where`.",
+    )(credentials_option(command))
+
+
+def credentials_option(command: Command) -> Command:
+    """For who asks with `tandemq.cli.opening`, which remembers it."""
+    from tandemq.cli.opening import keep_given
+
+    return click.option(
+        "--credentials",
+        metavar="DIR",
+        expose_value=False,
+        callback=keep_given,
+        help="Certificates to show. Default: $TANDEMQ_CREDENTIALS, else the context's.",
     )(command)
 
 

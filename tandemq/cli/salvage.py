@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tandemq.cli.failure import FAILED, Failure, unreachable
+from tandemq.cli.opening import opener
 from tandemq.cli.output import print_json, print_rows, print_table, say
 from tandemq.cli.params import output_option, target_option, timeout_option
 from tandemq.cli.session import endpoints_of, failure_of
@@ -80,7 +81,7 @@ def show(name: str, member: str | None, target: str | None, timeout_ms: int, out
                 "first_sequence": each.first_sequence,
                 "first_index": each.first_index,
             }
-            async for each in read_salvage(holder.endpoint, name)
+            async for each in read_salvage(holder.endpoint, name, opener())
         ]
 
     print_rows(_run(read(), target), "operations", output, OPERATION_COLUMNS)
@@ -110,8 +111,8 @@ def import_(name: str, member: str | None, everything: bool, target: str | None,
         from tandemq.client.salvage import Importer, read_salvage
 
         holder = await _holder(name, member, target, timeout_ms)
-        importer = Importer(await _master(target, timeout_ms), everything=everything)
-        operations = read_salvage(holder.endpoint, name)
+        importer = Importer(await _master(target, timeout_ms), everything=everything, opener=opener())
+        operations = read_salvage(holder.endpoint, name, opener())
         return [each._asdict() | {"outcome": str(each.outcome)} async for each in importer.run(operations)]
 
     rows = _run(put_back(), target)
@@ -157,7 +158,7 @@ async def _rows(target: str | None, timeout_ms: int) -> list[dict[str, Any]]:
             "reason": file.reason,
         }
         for member in await _members(target, timeout_ms)
-        for file in await list_salvage(member.endpoint)
+        for file in await list_salvage(member.endpoint, opener())
     ]
 
 
@@ -166,7 +167,9 @@ async def _holder(name: str, member: str | None, target: str | None, timeout_ms:
     from tandemq.client.salvage import list_salvage
 
     members = [each for each in await _members(target, timeout_ms) if member in (None, each.name)]
-    holders = [each for each in members if any(file.name == name for file in await list_salvage(each.endpoint))]
+    holders = [
+        each for each in members if any(file.name == name for file in await list_salvage(each.endpoint, opener()))
+    ]
     if not holders:
         where = f" at {member}" if member else ""
         raise Failure("NOT_FOUND", f"no salvage file {name!r}{where}", "see `tandemq pair salvage ls`", FAILED)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from tandemq.cli.failure import FAILED, UNREACHABLE, Failure, timed_out, unreachable
+from tandemq.cli.opening import STEP, directory, keep_found, opener
 
 if TYPE_CHECKING:
     from tandemq.client.aio import Client
@@ -88,7 +89,9 @@ def target_of(given: str | None) -> Target:
 
     named, hint = (given, "--target") if given else _named_by_argument()
     try:
-        return resolve_target(named)
+        found = resolve_target(named)
+        keep_found(found.credentials)
+        return found
     except BadProfile as error:
         raise Failure("CONFIG_ERROR", str(error), "correct that file", FAILED) from error
     except NoTarget as error:
@@ -118,7 +121,7 @@ def endpoints_of(given: str | None) -> list[str]:
     async def located() -> tuple[str, ...]:
         from tandemq.client import aio
 
-        async with aio.connect(named) as client:
+        async with aio.connect(named, credentials=directory()) as client:
             return await client.locate()
 
     from tandemq.errors import TandemqError
@@ -137,7 +140,8 @@ def run(target: str | None, timeout_ms: int, work: Callable[[Client], Coroutine[
         from tandemq.client import aio
 
         timeout_s = max(timeout_ms, 1) / 1000
-        async with aio.connect(named, timeout=timeout_s, attempt_timeout=min(5.0, timeout_s)) as client:
+        attempt_s = min(5.0, timeout_s)
+        async with aio.connect(named, timeout=timeout_s, attempt_timeout=attempt_s, credentials=directory()) as client:
             return await work(client)
 
     from tandemq.errors import TandemqError
@@ -148,13 +152,28 @@ def run(target: str | None, timeout_ms: int, work: Callable[[Client], Coroutine[
         raise failure_of(error, str(named)) from error
 
 
+def _why_unreachable(target: str) -> str:
+    from tandemq.client.connecting import why_unreachable
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(why_unreachable(opener(), target.split(",")))
+    return ""  # an error of a client, which has asked itself
+
+
 def failure_of(error: TandemqError, target: str, next_step: str = "") -> Failure:
     """How a command ends that got this error. `next_step` is printed with a refusal that has none of its own."""
+    from tandemq.client.connecting import NotTrusted
     from tandemq.errors import InDoubt, TimedOut, Unreachable
 
     if error.reason == "MANAGER_UNREACHABLE" or "last: MANAGER_UNREACHABLE" in error.message:
         return Failure("MANAGER_UNREACHABLE", error.message, NEXT_STEPS["MANAGER_UNREACHABLE"], UNREACHABLE)
     if isinstance(error, Unreachable) or "last: UNREACHABLE" in error.message:  # a stream's last attempt
+        if isinstance(error, NotTrusted):
+            return Failure("UNREACHABLE", error.message, STEP, UNREACHABLE)
+        if why := _why_unreachable(target):
+            return Failure("UNREACHABLE", why, STEP, UNREACHABLE)
         return unreachable(target, error.message)
     if isinstance(error, TimedOut) or error.reason == "NO_PROGRESS":
         return timed_out(error.message or "no answer in time")

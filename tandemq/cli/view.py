@@ -14,7 +14,9 @@ from typing import NamedTuple
 import grpc
 import msgspec
 
-from tandemq.channels import open_channel
+from tandemq.channels import Open
+from tandemq.cli.opening import opener as opener_of_command
+from tandemq.client.connecting import why_unreachable
 from tandemq.v1 import common_pb2, pair_service_pb2, pair_service_pb2_grpc
 
 # Channels of one process share their connections, and with them the wait before a redial. A view is a fresh look.
@@ -134,12 +136,13 @@ class _Asked(NamedTuple):
     round_trip_ms: int = 0
 
 
-async def look(endpoints: Iterable[str], timeout_s: float = 2.0) -> PairView:
-    """The view over the members at these endpoints and over the peers that they name."""
+async def look(endpoints: Iterable[str], timeout_s: float = 2.0, opener: Open | None = None) -> PairView:
+    """The view over the members at these endpoints and over the peers that they name. opener: None: the command's."""
+    opened = opener_of_command() if opener is None else opener
     asked: dict[str, _Asked] = {}
     waiting = list(dict.fromkeys(endpoints))
     while waiting:
-        answers = await asyncio.gather(*(_ask(endpoint, timeout_s) for endpoint in waiting))
+        answers = await asyncio.gather(*(_ask(opened, endpoint, timeout_s) for endpoint in waiting))
         asked.update(zip(waiting, answers, strict=True))
         known = {each.answer.member.endpoint for each in asked.values() if each.answer} | asked.keys()
         peers_named = {each.answer.peer_endpoint for each in asked.values() if each.answer}
@@ -155,14 +158,16 @@ async def look(endpoints: Iterable[str], timeout_s: float = 2.0) -> PairView:
     return PairView(pair=pair, members=tuple(sorted(members.values(), key=lambda m: (m.name, m.endpoint))))
 
 
-async def _ask(endpoint: str, timeout_s: float) -> _Asked:
-    async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+async def _ask(opener: Open, endpoint: str, timeout_s: float) -> _Asked:
+    async with opener(endpoint, CHANNEL_OPTIONS) as channel:
         stub = pair_service_pb2_grpc.PairServiceStub(channel)
         wall_s, began_s = time.time(), time.monotonic()
         try:
             answer = await stub.GetPairStatus(pair_service_pb2.GetPairStatusRequest(), timeout=timeout_s)
         except grpc.aio.AioRpcError as error:
-            return _Asked(None, problem_of(error, timeout_s))
+            away = error.code() is grpc.StatusCode.UNAVAILABLE
+            why = await why_unreachable(opener, [endpoint]) if away else ""
+            return _Asked(None, why or problem_of(error, timeout_s))
         took_s = time.monotonic() - began_s
     ahead_ms = None
     if answer.member.HasField("now"):

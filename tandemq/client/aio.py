@@ -10,6 +10,7 @@ async with tandemq.aio.connect("host:7600,host:7610") as client:
 from __future__ import annotations
 
 import asyncio
+import os
 import weakref
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -57,12 +58,14 @@ from tandemq.client.target import NoTarget
 from tandemq.client.transmissions import Going, ReleasedTransmission, Transmission
 from tandemq.client.waits import Wait, to_wait
 from tandemq.client.weights import PublishedWeights, WeightTable
+from tandemq.credentials.chosen import BadCredentials, directory_of, opener_of
 from tandemq.errors import TandemqError
 from tandemq.finding.resolver import Resolver
 from tandemq.finding.target import Target
 
 __all__ = [
     "Attributes",
+    "BadCredentials",
     "Client",
     "Completion",
     "Consumer",
@@ -122,6 +125,7 @@ def connect(
     attempt_timeout: float = 5.0,
     follow_master: bool = True,
     resolvers: Sequence[Resolver] = (),
+    credentials: str | os.PathLike[str] | None = None,
 ) -> Client:
     """A client for a pair: "host:port,host:port", or "//name"; else the default one of this user, host or site.
 
@@ -132,14 +136,17 @@ def connect(
     Connects when something is asked of it. `timeout` (seconds) bounds every call with all its repetitions, and the time
     that producers and consumers go on without any answer; `attempt_timeout` one attempt. With `follow_master` the
     client goes to the master that replies name; without, it keeps to the named endpoints, which forward.
-    Raises NoTarget.
+    `credentials`: a directory with ca.pem, cert.pem and key.pem, for a pair with TLS (docs/SECURITY.md); by default
+    $TANDEMQ_CREDENTIALS, else the current context's. Files that are exchanged there are used for new connections.
+    Raises NoTarget, BadCredentials.
     """
     if not isinstance(target, Target):
         from tandemq.finding.default import resolve_target  # its files and names are not needed beside a Target
 
         target = resolve_target(target if target is None or isinstance(target, str) else ",".join(target))
     policy = retry.Policy(total_s=timeout, attempt_s=attempt_timeout)
-    return Client(target, policy, follow_master=follow_master, resolvers=resolvers)
+    directory = directory_of(credentials) or target.credentials
+    return Client(target, policy, follow_master=follow_master, open_channel=opener_of(directory), resolvers=resolvers)
 
 
 class Client:

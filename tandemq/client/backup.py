@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from tandemq.channels import open_channel
+from tandemq.channels import Open, open_channel
 from tandemq.errors import TandemqError, TimedOut, from_rpc_error
 from tandemq.v1 import manager_admin_service_pb2 as pb
 from tandemq.v1 import manager_admin_service_pb2_grpc
@@ -30,12 +30,13 @@ async def take_backup(
     any_copy: bool = False,
     silence_s: float = 30.0,
     on_progress: Callable[[int, int], None] = lambda _done, _all: None,
+    opener: Open = open_channel,
 ) -> pb.BackupHeader:
     """Hand every byte to `write`, in order. Raises TandemqError: what was written until then is no backup.
 
     Never repeated: another call gives another moment's backup, from its first byte.
     """
-    async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+    async with opener(endpoint, CHANNEL_OPTIONS) as channel:
         stub: Any = manager_admin_service_pb2_grpc.ManagerAdminServiceStub(channel)
         call = stub.Backup(pb.BackupRequest(any_copy=any_copy))
         try:

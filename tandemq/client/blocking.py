@@ -9,6 +9,7 @@ with tandemq.connect("host:7600,host:7610") as client:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from tandemq.client import aio
@@ -28,9 +29,15 @@ def connect(
     attempt_timeout: float = 5.0,
     follow_master: bool = True,
     resolvers: Sequence[Resolver] = (),
+    credentials: str | os.PathLike[str] | None = None,
 ) -> Client:
     """A blocking client; the arguments are those of tandemq.aio.connect. Close it, or use it in a `with` block."""
     inner = aio.connect(
-        target, timeout=timeout, attempt_timeout=attempt_timeout, follow_master=follow_master, resolvers=resolvers
+        target,
+        timeout=timeout,
+        attempt_timeout=attempt_timeout,
+        follow_master=follow_master,
+        resolvers=resolvers,
+        credentials=credentials,
     )
     return Client(inner)

@@ -216,11 +216,14 @@ class Caller:
                         failed, first = first, None
                         raise failed
                     answer = await self._attempt(attempts, path, request, reply)
-        except TandemqError as error:
+        except TandemqError as found:
+            error = await self.members.explained(found, attempts.last_error)
             if isinstance(error, TimedOut) and attempts.refusal is not None:
                 raise attempts.refusal.in_doubt() from error  # why there was no answer, not that there was none
             if attempts.in_doubt and error.definite:
                 raise error.in_doubt() from error
+            if error is not found:
+                raise error from found
             raise
         assert answer is not None
         return answer

@@ -215,6 +215,12 @@ class Consumer:
             self._task.add_done_callback(self._ended)
 
     async def _run(self, attempts: Attempts) -> None:
+        try:
+            await self._attempt_all(attempts)
+        except TandemqError as error:
+            raise await self._members.explained(error, attempts.last_error) from error
+
+    async def _attempt_all(self, attempts: Attempts) -> None:
         async for attempt in attempts.retrying():
             with attempt:
                 await self._session(attempts)

@@ -9,6 +9,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from tandemq.channels import Kept, Open, lasting, open_channel
+from tandemq.client.connecting import explained
 from tandemq.client.target import is_local
 from tandemq.v1 import common_pb2
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import grpc.aio
 
     from tandemq.client.whereabouts import Whereabouts
+    from tandemq.errors import TandemqError
 
 MESSAGE_BYTES_MAX = 16 << 20
 DOMAINS_MAX = 1024  # remembered; the one that was learned of first is forgotten
@@ -137,6 +139,10 @@ class Members:
     def heard_s(self, endpoint: str) -> float:
         """When that was last; 0: never."""
         return self._heard_s.get(endpoint, 0.0)
+
+    async def explained(self, error: TandemqError, last: TandemqError | None) -> TandemqError:
+        """By which a call or a stream ends; `last`: of the attempt before it."""
+        return await explained(error, last, self._open_channel, self.named)
 
     async def close(self) -> None:
         """Closes every channel; calls under way end in CANCELLED."""

@@ -204,6 +204,12 @@ class Producer:
         return self.client_id + (b"~%d" % self._generation if self._generation else b"")
 
     async def _run(self) -> None:
+        try:
+            await self._attempt_all()
+        except TandemqError as error:
+            raise await self._members.explained(error, self._attempts.last_error) from error
+
+    async def _attempt_all(self) -> None:
         async for attempt in self._attempts.retrying():
             with attempt:
                 await self._wanted()

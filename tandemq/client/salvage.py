@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import grpc
 import grpc.aio
 
-from tandemq.channels import open_channel
+from tandemq.channels import Open, open_channel
 from tandemq.errors import OUTCOME, STORED, TandemqError, from_rpc_error
 from tandemq.v1 import pair_service_pb2 as pair
 from tandemq.v1 import pair_service_pb2_grpc, queue_service_pb2_grpc
@@ -66,9 +66,9 @@ class Imported(NamedTuple):
     detail: str = ""
 
 
-async def list_salvage(endpoint: str) -> list[pair.SalvageFile]:
+async def list_salvage(endpoint: str, opener: Open = open_channel) -> list[pair.SalvageFile]:
     """The files of the member at this endpoint. Raises TandemqError."""
-    async with open_channel(endpoint) as channel:
+    async with opener(endpoint, ()) as channel:
         stub: Any = pair_service_pb2_grpc.PairServiceStub(channel)
         try:
             return list((await stub.ListSalvage(pair.ListSalvageRequest(), timeout=CALL_S)).files)
@@ -76,9 +76,11 @@ async def list_salvage(endpoint: str) -> list[pair.SalvageFile]:
             raise from_rpc_error(error) from error
 
 
-async def read_salvage(endpoint: str, name: str) -> AsyncIterator[pair.ReadSalvageResponse]:
+async def read_salvage(
+    endpoint: str, name: str, opener: Open = open_channel
+) -> AsyncIterator[pair.ReadSalvageResponse]:
     """The operations of one file, in log order. Raises TandemqError, also in the middle of a damaged file."""
-    async with open_channel(endpoint, options=[("grpc.max_receive_message_length", 64 << 20)]) as channel:
+    async with opener(endpoint, (("grpc.max_receive_message_length", 64 << 20),)) as channel:
         stub: Any = pair_service_pb2_grpc.PairServiceStub(channel)
         try:
             async for operation in stub.ReadSalvage(pair.ReadSalvageRequest(name=name)):
@@ -112,15 +114,15 @@ def without(batch: MessageBatch, done: set[int]) -> MessageBatch:
 class Importer:
     """Imports into the pair that the member at `endpoint` belongs to; any member takes it."""
 
-    def __init__(self, endpoint: str, *, everything: bool = False) -> None:
-        self.endpoint = endpoint
+    def __init__(self, endpoint: str, *, everything: bool = False, opener: Open = open_channel) -> None:
+        self.endpoint, self._opener = endpoint, opener
         self.everything = everything
         """Also what may not have been acknowledged, or was not: its producer may still be repeating it."""
 
     async def run(self, operations: AsyncIterator[pair.ReadSalvageResponse]) -> AsyncIterator[Imported]:
         """One after the other, in log order. Raises TandemqError when a call fails: repeat the whole import then."""
-        options = [("grpc.max_send_message_length", 64 << 20)]
-        async with open_channel(self.endpoint, options=options) as channel:
+        options = (("grpc.max_send_message_length", 64 << 20),)
+        async with self._opener(self.endpoint, options) as channel:
             self._stub: Any = queue_service_pb2_grpc.QueueServiceStub(channel)
             async for operation in operations:
                 try:

@@ -114,7 +114,8 @@ def context(environment: Mapping[str, str]) -> tuple[str, str, Target | None]:
     if not isinstance(named, str) or not named:
         raise NoTarget(f'{path} has no `target = "host:port,..."`')
     pair = str(context.get("pair", ""))
-    target = Target(parse_endpoints(named), str(path), pair=pair, data_dir=str(context.get("data_dir", "")))
+    data_dir, credentials = str(context.get("data_dir", "")), str(context.get("credentials", ""))
+    target = Target(parse_endpoints(named), str(path), pair=pair, data_dir=data_dir, credentials=credentials)
     return str(path), named, target
 
 

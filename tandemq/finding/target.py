@@ -22,6 +22,7 @@ class Target:
     manager: str = ""  # the name by which it was asked for; empty when endpoints were given
     queue: str = ""  # relative; what else the name said
     candidates: tuple[Manager, ...] = ()  # the first one that can be reached is used
+    credentials: str = ""  # from the context: the directory of this user's credentials there; empty: none
 
     def __str__(self) -> str:
         if self.endpoints:

@@ -13,8 +13,8 @@ import grpc
 import grpc.aio
 from google.protobuf.json_format import MessageToDict
 
-from tandemq.channels import open_channel
 from tandemq.cli.doctor.local import reachable_host
+from tandemq.cli.opening import open_channel
 from tandemq.cli.view import CHANNEL_OPTIONS, PairView, look, problem_of
 from tandemq.config import ConfigError, parse_address
 

@@ -14,7 +14,7 @@ import click
 
 from tandemq.cli.failure import Failure
 from tandemq.cli.output import console, print_json, print_line
-from tandemq.cli.params import DURATION, SIZE, output_option
+from tandemq.cli.params import DURATION, SIZE, credentials_option, output_option
 
 if TYPE_CHECKING:
     from tandemq.cli.doctor.asking import Asked
@@ -27,6 +27,7 @@ STYLES = MappingProxyType({"ok": "green", "warn": "yellow", "fail": "bold red", 
 
 
 @click.command()
+@credentials_option
 @click.option("--config", "files", multiple=True, metavar="FILE", help="Of a member of this machine; repeatable.")
 @click.option(
     "--target", metavar="HOST:PORT[,...]", help="Members to ask. Default: those that the configuration names."
