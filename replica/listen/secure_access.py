@@ -7,8 +7,8 @@ import ssl
 from typing import TYPE_CHECKING
 
 from tandemq.credentials import names
+from tandemq.credentials.bad import BadCredentials
 from tandemq.credentials.channels import SecureOpen
-from tandemq.credentials.chosen import BadCredentials
 from tandemq.credentials.files import client_context
 from tandemq.credentials.own import of_member, who_is
 

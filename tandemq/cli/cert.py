@@ -114,7 +114,7 @@ def check(directory: Path, target: str | None, output: str) -> None:
 def _checks(directory: Path, target: str | None) -> Iterator[tuple[str, str]]:
     """What was looked at, and what is wrong with it."""
     from tandemq.credentials.authority import problem_of_chain
-    from tandemq.credentials.chosen import BadCredentials
+    from tandemq.credentials.bad import BadCredentials
     from tandemq.credentials.files import CHAIN, read
     from tandemq.credentials.reading import problem_of_time, shown
 
@@ -156,7 +156,7 @@ def _place(authority: Path | None) -> Path:
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    from tandemq.credentials.chosen import BadCredentials
+    from tandemq.credentials.bad import BadCredentials
 
     try:
         yield

@@ -55,7 +55,7 @@ def open_channel(endpoint: str, options: Iterable[tuple[str, Any]] = ()) -> grpc
 def _opener(directory: str) -> Open:
     if not directory:
         return opener_of("")
-    from tandemq.credentials.chosen import BadCredentials
+    from tandemq.credentials.bad import BadCredentials
 
     try:
         return opener_of(directory)

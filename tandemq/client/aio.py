@@ -58,7 +58,8 @@ from tandemq.client.target import NoTarget
 from tandemq.client.transmissions import Going, ReleasedTransmission, Transmission
 from tandemq.client.waits import Wait, to_wait
 from tandemq.client.weights import PublishedWeights, WeightTable
-from tandemq.credentials.chosen import BadCredentials, directory_of, opener_of
+from tandemq.credentials.bad import BadCredentials
+from tandemq.credentials.chosen import directory_of, opener_of
 from tandemq.errors import TandemqError
 from tandemq.finding.resolver import Resolver
 from tandemq.finding.target import Target

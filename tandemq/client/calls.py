@@ -20,7 +20,7 @@ from tenacity.wait import wait_base
 
 from tandemq import ambient, retry, seen
 from tandemq.client.members import Members
-from tandemq.errors import TandemqError, TimedOut, Unavailable, error_of, from_rpc_error
+from tandemq.errors import TandemqError, TimedOut, Unavailable, Unreachable, error_of, from_rpc_error
 
 Reply = TypeVar("Reply", bound=Message)
 Told: TypeAlias = tuple[tuple[str, str], ...]
@@ -54,6 +54,7 @@ class Attempts:
         self.failures = 0
         self.in_doubt = False  # an attempt since the last progress may have been executed
         self.last_error: TandemqError | None = None
+        self.found_nobody = False  # an attempt since the last progress did not get a connection, or lost it
         self.refusal: TandemqError | None = None  # the last word of a server since the last progress
         self._loop = asyncio.get_running_loop()
         self._started = self._loop.time()
@@ -84,7 +85,7 @@ class Attempts:
     def progress(self) -> None:
         """Something was answered, or nothing is wanted: the deadline begins anew."""
         self.failures = 0
-        self.in_doubt = self._redirected = False
+        self.in_doubt = self._redirected = self.found_nobody = False
         self.last_error = self.refusal = None
         self._started = self._loop.time()
 
@@ -109,6 +110,7 @@ class Attempts:
         assert failure is not None, "tenacity asks only about worthwhile failures"
         self.failures += 1
         self.last_error = error
+        self.found_nobody = self.found_nobody or isinstance(error, Unreachable)
         self.in_doubt = self.in_doubt or not error.definite
         if failure.kind is not retry.Kind.AWAY:  # who named another member refused nothing
             self.refusal = error if failure.kind is retry.Kind.NOT_YET else None
@@ -217,7 +219,7 @@ class Caller:
                         raise failed
                     answer = await self._attempt(attempts, path, request, reply)
         except TandemqError as found:
-            error = await self.members.explained(found, attempts.last_error)
+            error = await self.members.explained(found, found_nobody=attempts.found_nobody)
             if isinstance(error, TimedOut) and attempts.refusal is not None:
                 raise attempts.refusal.in_doubt() from error  # why there was no answer, not that there was none
             if attempts.in_doubt and error.definite:

@@ -27,11 +27,11 @@ async def why_unreachable(opener: Open, endpoints: Iterable[str]) -> str:
     return "; ".join(dict.fromkeys(filter(None, said)))
 
 
-async def explained(
-    error: TandemqError, last: TandemqError | None, opener: Open, endpoints: Iterable[str]
-) -> TandemqError:
-    """The error by which a call or a stream ends, with the reason where it is that. `last`: of the attempt before."""
-    away = isinstance(error, Unreachable) or (isinstance(error, TimedOut) and isinstance(last, Unreachable))
+async def explained(error: TandemqError, opener: Open, endpoints: Iterable[str], *, found_nobody: bool) -> TandemqError:
+    """The error by which a call or a stream ends, with the reason where it is that. `found_nobody`: by an attempt
+    before, for the last one may have had no time to connect.
+    """
+    away = isinstance(error, Unreachable) or (isinstance(error, TimedOut) and found_nobody)
     if not away or not (why := await why_unreachable(opener, endpoints)):
         return error
     return NotTrusted("UNREACHABLE", why, error.metadata, definite=error.definite, retryable=error.retryable)

@@ -218,7 +218,7 @@ class Consumer:
         try:
             await self._attempt_all(attempts)
         except TandemqError as error:
-            raise await self._members.explained(error, attempts.last_error) from error
+            raise await self._members.explained(error, found_nobody=attempts.found_nobody) from error
 
     async def _attempt_all(self, attempts: Attempts) -> None:
         async for attempt in attempts.retrying():

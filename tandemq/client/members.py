@@ -140,9 +140,9 @@ class Members:
         """When that was last; 0: never."""
         return self._heard_s.get(endpoint, 0.0)
 
-    async def explained(self, error: TandemqError, last: TandemqError | None) -> TandemqError:
-        """By which a call or a stream ends; `last`: of the attempt before it."""
-        return await explained(error, last, self._open_channel, self.named)
+    async def explained(self, error: TandemqError, *, found_nobody: bool) -> TandemqError:
+        """By which a call or a stream ends; `found_nobody`: an attempt before did not get a connection."""
+        return await explained(error, self._open_channel, self.named, found_nobody=found_nobody)
 
     async def close(self) -> None:
         """Closes every channel; calls under way end in CANCELLED."""

@@ -207,7 +207,7 @@ class Producer:
         try:
             await self._attempt_all()
         except TandemqError as error:
-            raise await self._members.explained(error, self._attempts.last_error) from error
+            raise await self._members.explained(error, found_nobody=self._attempts.found_nobody) from error
 
     async def _attempt_all(self) -> None:
         async for attempt in self._attempts.retrying():

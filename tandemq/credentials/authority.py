@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tandemq.credentials import names
-from tandemq.credentials.chosen import BadCredentials
+from tandemq.credentials.bad import BadCredentials
 from tandemq.credentials.files import AUTHORITY, CHAIN, KEY, read
 
 AUTHORITY_KEY = "ca-key.pem"

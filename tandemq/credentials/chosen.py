@@ -13,12 +13,6 @@ if TYPE_CHECKING:
 VARIABLE = "TANDEMQ_CREDENTIALS"
 
 
-class BadCredentials(ValueError):  # noqa: N818 - reads well where it is caught
-    """Credentials that cannot be used; the message names the file and says what to do."""
-
-    reason = "CONFIG_ERROR"
-
-
 def directory_of(given: str | os.PathLike[str] | None, environment: Mapping[str, str] = os.environ) -> str:
     """The argument, else $TANDEMQ_CREDENTIALS; empty when there is neither."""
     return os.fspath(given) if given is not None else environment.get(VARIABLE, "")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 from tandemq.ambient import monotonic_s
-from tandemq.credentials.chosen import BadCredentials
+from tandemq.credentials.bad import BadCredentials
 
 AUTHORITY, CHAIN, KEY = "ca.pem", "cert.pem", "key.pem"
 LOOK_S = 1.0

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tandemq.config import ConfigError
 from tandemq.credentials import names
-from tandemq.credentials.chosen import BadCredentials
+from tandemq.credentials.bad import BadCredentials
 from tandemq.credentials.files import CHAIN, Credentials
 
 if TYPE_CHECKING:

@@ -15,10 +15,11 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tandemq.channels import PLAIN
-from tandemq.credentials.chosen import BadCredentials
+from tandemq.credentials.bad import BadCredentials
 from tandemq.credentials.files import CHAIN, client_context
 
-LOOK_S = 1.0
+LOOK_S = 2.0
+"""What a client that has given up waits for the reason, at most."""
 SETTINGS = bytes((4,))  # the type of the first frame of HTTP/2 that a server sends
 FIRST_WORD = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 _EXPIRED, _NOT_YET, _WRONG_HOST, _WRONG_ADDRESS = 10, 9, 62, 64  # of OpenSSL's x509_vfy.h

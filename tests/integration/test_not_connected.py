@@ -22,9 +22,10 @@ from replica.listen.machine_access import MachineAccess
 from tandemq import aio
 from tandemq.config import ManagerConfig
 from tandemq.config_security import Security
+from tandemq.credentials import trouble
 from tandemq.credentials.authority import create, issue
+from tandemq.credentials.bad import BadCredentials
 from tandemq.credentials.channels import port_credentials
-from tandemq.credentials.chosen import BadCredentials
 from tandemq.credentials.files import Credentials, client_context
 from tandemq.credentials.trouble import why_not
 from tandemq.errors import TandemqError, Unreachable
@@ -45,6 +46,12 @@ class Made:
         out = self.folder / f"credentials-{len(list(self.folder.iterdir()))}"
         issue(authority or self.first, who, out, lasts=lasts)
         return out
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason may take as long as the machine does: here it is what is looked at."""
+    monkeypatch.setattr(trouble, "LOOK_S", OUTER_S)
 
 
 @pytest.fixture

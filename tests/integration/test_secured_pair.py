@@ -31,6 +31,7 @@ from tandemq.cli import root
 from tandemq.cli.view import PairView, look
 from tandemq.config import ManagerConfig, member_ports, to_toml
 from tandemq.config_security import Security
+from tandemq.credentials import trouble
 from tandemq.credentials.authority import create, issue
 from tandemq.credentials.channels import port_credentials
 from tandemq.credentials.chosen import opener_of
@@ -76,6 +77,12 @@ def pair(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clu
     asyncio.run(cluster.start())
     yield cluster
     asyncio.run(cluster.stop())
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason may take as long as the machine does: here it is what is looked at."""
+    monkeypatch.setattr(trouble, "LOOK_S", OUTER_S)
 
 
 @pytest.fixture

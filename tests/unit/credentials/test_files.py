@@ -10,8 +10,8 @@ import pytest
 
 from tandemq.channels import Kept, Options
 from tandemq.credentials.authority import AUTHORITY_KEY, create, issue, problem_of_chain
+from tandemq.credentials.bad import BadCredentials
 from tandemq.credentials.channels import SecureOpen
-from tandemq.credentials.chosen import BadCredentials
 from tandemq.credentials.files import LOOK_S, Credentials, read
 
 
