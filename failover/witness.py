@@ -139,7 +139,7 @@ async def serve_witness(listen: str, data_dir: Path, *, ready: Callable[[int], N
 
 
 class _Servicer(pb_grpc.WitnessServiceServicer):
-    def __init__(self, store: WitnessStore, failed: asyncio.Event, callers: Callers | None) -> None:
+    def __init__(self, store: WitnessStore, failed: asyncio.Event, callers: Callers | None = None) -> None:
         self._store, self._failed, self._callers = store, failed, callers
         self._writer = ThreadPoolExecutor(max_workers=1, thread_name_prefix="witness-writer")
         self._watches: dict[tuple[str, str], set[asyncio.Event]] = {}
