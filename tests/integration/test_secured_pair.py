@@ -320,7 +320,11 @@ async def test_commands_show_credentials_and_orders_are_journalled_by_name(pair:
         order = pb.SetAutomationRequest(paused=True, reason="to see who it was")
         await stub.SetAutomation(order, timeout=OUTER_S)
         await stub.SetAutomation(pb.SetAutomationRequest(paused=False, reason="that was all"), timeout=OUTER_S)
-        events = (await stub.ListEvents(pb.ListEventsRequest(), timeout=OUTER_S)).events
-    by = [each.facts["by"] for each in events if each.kind == pb.PAIR_EVENT_KIND_OPERATOR]
-    assert len(by) == 2
+
+        async def orders() -> list[str]:
+            events = (await stub.ListEvents(pb.ListEventsRequest(), timeout=OUTER_S)).events
+            found = [each.facts["by"] for each in events if each.kind == pb.PAIR_EVENT_KIND_OPERATOR]
+            return found if len(found) == 2 else []
+
+        by = await until(orders, "both orders are journalled")
     assert all(each.startswith("principal/billing at ipv4:127.0.0.1:") for each in by)
