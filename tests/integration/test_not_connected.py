@@ -31,7 +31,7 @@ from tandemq.credentials.trouble import why_not
 from tandemq.errors import TandemqError, Unreachable
 from tests.support.until import OUTER_S
 
-SHORT_S = 0.2
+SHORT_S = 1.0
 """How long a client tries that shall not get anywhere."""
 
 
@@ -116,13 +116,10 @@ async def test_each_reason_has_its_sentence(made: Made) -> None:
 async def test_the_client_says_it_where_it_gives_up(made: Made) -> None:
     async with port(made.of("member/orders/a")) as endpoint:
         async with aio.connect(endpoint, timeout=SHORT_S) as client:
-            with pytest.raises(Unreachable, match="wants a certificate"):
-                await client.list_queues()
-            producer = client.producer("orders")
-            with pytest.raises(TandemqError, match="wants a certificate"):
-                await producer.send(b"x")
-            with pytest.raises(TandemqError, match="wants a certificate"):
-                await anext(aiter(client.consumer("orders")))
+            tries = (client.list_queues(), client.producer("q").send(b"x"), anext(aiter(client.consumer("q"))))
+            for error in await asyncio.gather(*tries, return_exceptions=True):
+                assert isinstance(error, TandemqError)
+                assert "wants a certificate" in str(error)
         stranger = made.of("principal/billing", authority=made.second)
 
         def block() -> None:

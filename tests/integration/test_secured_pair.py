@@ -312,7 +312,7 @@ async def test_commands_show_credentials_and_orders_are_journalled_by_name(pair:
     shown = ("--credentials", str(folder / CLIENT))
     assert '"IN_SYNC"' in await run("pair", "status", "-o", "json", *shown)
     assert QUEUE in await run("queue", "ls", *shown)
-    assert "wants a certificate" in await run("queue", "ls", "--timeout", "300ms", code=3)
+    assert "wants a certificate" in await run("queue", "ls", "--timeout", "1s", code=3)
     assert "wants a certificate" in await run("pair", "maintenance", "on", "--member", "a", "--yes", code=3)
     _, replica = await roles(pair)
     async with opener_of(str(folder / CLIENT))(pair.endpoint(replica), ()) as channel:
