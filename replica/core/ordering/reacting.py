@@ -233,6 +233,7 @@ class Reacting:
             enters.add(state.named(kept_queue(queue.name)).queue_id)
         held = HeldReaction(reaction, making, counts, frozenset(enters), self._call_of_commit)
         self.orders.units.hold(held)
+        reaction.begin(reaction.queue_id, reaction.bound, reaction.epoch)  # what it has found is not needed any more
         return self._held(held, duplicate=False)
 
     def _held(self, held: HeldReaction, *, duplicate: bool) -> ReactionDone:

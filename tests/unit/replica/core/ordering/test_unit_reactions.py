@@ -10,14 +10,15 @@ import pytest
 
 from replica.core.state.calls import RollbackUnit
 from replica.core.state.outcomes import ReactionDone, UnitDone, UnitEnded
+from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE, QUEUE_ACTION_PURGE
 from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.queue_admin_service_pb2 import GROUP_MODE_ORDERED
 from tests.support.clients import create
 from tests.unit.replica.core.ordering.test_dying import contents, info, payloads, take
 from tests.unit.replica.core.ordering.test_kept_reactions import call_of, store
-from tests.unit.replica.core.ordering.test_open_units import asked, begun, commit, got, new_id, put, why
+from tests.unit.replica.core.ordering.test_open_units import asked, begun, commit, got, new_id, put, settle, why
 from tests.unit.replica.core.ordering.test_reacting import Call, filled, taken_over, where
-from tests.unit.replica.core.ordering.test_sweeps import numbered, send
+from tests.unit.replica.core.ordering.test_sweeps import act, numbered, send, update
 
 if TYPE_CHECKING:
     from tests.support.member import Member
@@ -219,3 +220,65 @@ def test_v15_a_queue_is_entered_by_one_call_of_a_unit() -> None:
     assert why(held(pair, unit, to="s")) == "BAD_REQUEST"
     assert isinstance(commit(pair, unit), UnitDone)
     assert (payloads(master, "q"), payloads(master, "r"), payloads(master, "s")) == ([b"z/2", b"z/3"], [b"z/1"], [b"y"])
+
+
+def test_v15_a_purge_leaves_what_is_locked_and_a_deleted_queue_ends_the_unit() -> None:
+    pair, master = filled(2)
+    unit = begun(pair)
+    assert found(held(pair, unit, to="r")) == {"held": 2}
+    act(pair, QUEUE_ACTION_PURGE, "q")
+    assert info(master).length == 2
+    act(pair, QUEUE_ACTION_DELETE, "q")
+    assert why(commit(pair, unit)) == "LEASE_LOST"
+    assert why(commit(pair, unit)) == "TXN_ABORTED"
+    assert payloads(master, "r") == []
+    same(pair)
+
+
+def test_v15_switched_off_meanwhile_the_commit_is_refused_and_the_unit_stays_open() -> None:
+    pair, master = filled(2)
+    unit = begun(pair)
+    assert found(held(pair, unit)) == {"held": 2}
+    update(pair, "q", reactions_enabled=False)
+    assert why(commit(pair, unit)) == "REACTION_DISABLED"
+    assert info(master).locked == 2
+    update(pair, "q", reactions_enabled=True)
+    assert isinstance(commit(pair, unit), UnitDone)
+    assert payloads(master, "q") == []
+
+
+def test_v15_a_report_without_room_refuses_the_commit() -> None:
+    pair, master = filled(1)
+    create(pair, "s", max_length=1)
+    send(pair, "s", b"in the way")
+    unit = begun(pair)
+    assert found(held(pair, unit, report_to="s")) == {"held": 1}
+    assert why(commit(pair, unit)) == "QUEUE_FULL"
+    update(pair, "s", max_length=2)
+    assert isinstance(commit(pair, unit), UnitDone)
+    assert [row.message.properties["tq_outcome"].text for row in contents(master, "s")][1:] == ["APPLIED"]
+
+
+def test_v15_the_line_of_a_group_waits_for_what_is_locked() -> None:
+    pair, master = filled(group_mode=GROUP_MODE_ORDERED)
+    send(pair, "q", *numbered(1, 2, 3), group_ids=["g"] * 3)
+    one, two = begun(pair), begun(pair)
+    assert found(held(pair, one, first=True)) == {"held": 1}
+    assert found(held(pair, two, first=True)) == {"held": 1, "locked": 1}
+    reader = take(pair)
+    assert isinstance(commit(pair, one), UnitDone)
+    assert (reader.delivered, info(master).blocked) == ([], 1)
+    assert rolled_back(pair, two) == 1
+    pair.settle(100)
+    assert [body for _, _, body in reader.delivered] == numbered(2)
+    same(pair)
+
+
+def test_v15_nobody_settles_what_is_locked_not_even_its_unit() -> None:
+    pair, master = filled(2)
+    unit = begun(pair)
+    assert found(held(pair, unit)) == {"held": 2}
+    (lease_id,) = master.shared.machine.unit_leases()
+    assert why(settle(pair, unit, lease_id, 1)) == "BAD_REQUEST"
+    assert why(settle(pair, unit, lease_id + 1, 1)) == "LEASE_LOST"
+    assert isinstance(commit(pair, unit), UnitDone)
