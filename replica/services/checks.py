@@ -12,6 +12,7 @@ from replica.core.messages import copies
 from replica.core.state.outcomes import Failed
 from replica.machine import Refused, milliseconds
 from replica.machine.plan.content import check_message
+from replica.machine.plan.stage import NAME_BYTES_MAX
 from replica.rpc.refusals import refusal
 from tandemq.ambient import monotonic_ms
 from tandemq.v1.common_pb2 import Reason
@@ -91,6 +92,22 @@ def problem_of_answer(message: Message) -> Failed | None:
     except Refused as refused:
         return refusal(refused.reason, f"the answer cannot be a message: {refused.message}")
     return None
+
+
+def problem_of_identity(writer: str, query_id: str, number: int, after: int) -> Failed | None:
+    """U15: what a writer, its number and the one before it may be."""
+    text = ""
+    if not writer:
+        if number or after or query_id:
+            text = "number, after and query_id are a writer's: name it, or leave them out"
+    elif max(len(writer.encode()), len(query_id.encode())) > NAME_BYTES_MAX:
+        text = f"writer and query_id may have {NAME_BYTES_MAX} bytes each"
+    elif number <= after:
+        text = (
+            f"number {number} does not follow {after}: numbers of a writer rise from 1, and `after` is the last one, 0 "
+            "for the first unit"
+        )
+    return refusal(Reason.REASON_BAD_REQUEST, text) if text else None
 
 
 def problem_of_wait(name: str, wait: Duration) -> Failed | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from google.protobuf.duration_pb2 import Duration
 
-from replica.core.messages.copies import HOPS, ORIGIN_QUEUE, REASON, hops_of
+from replica.core.messages.copies import HOPS, ORIGIN_QUEUE, REASON, TO, hops_of
 from replica.core.state.calls import PendingCall
 from replica.core.state.outcomes import Failed, QueueDone
 from replica.machine import QueueCall, Refused
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from replica.node.members import Members
     from tandemq.v1.message_pb2 import Message
 
-TO, SOURCE_ID = "tq_to", "tq_source_id"
 DEDUP_ID = "tq_dedup_id"
 """Kept for the queue that the message is for: in the transmission queue it would meet those of others."""
 LOOP_LIMIT = "LOOP_LIMIT"
@@ -92,7 +91,7 @@ async def ensure(members: Members, domain: Domain, name: str, target: str = "") 
         return None
     if target and (problem := await problem_of_target(members, target)) is not None:
         return problem
-    return await _make(members, domain, name, config_of(members, domain))
+    return await _make(members, domain, name, xmit_config(members, domain) if target else config_of(members, domain))
 
 
 async def ensure_kept(members: Members, domain: Domain, queue: str) -> Failed | Moved | None:
@@ -145,6 +144,13 @@ def config_of(members: Members, domain: Domain) -> admin_pb2.QueueConfig:
         persistence=admin_pb2.PERSISTENCE_CONDITIONAL,  # X7: as the message says
         max_message_bytes=members.node.limits.batch_bytes_max,
     )
+
+
+def xmit_config(members: Members, domain: Domain) -> admin_pb2.QueueConfig:
+    """Of a transmission queue: what waits in it can be cancelled and changed until it leaves (V17)."""
+    config = config_of(members, domain)
+    config.reactions_enabled = True
+    return config
 
 
 async def problem_of_target(members: Members, target: str) -> Failed | None:

@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     default="none",
     help="--delete: what the reply_to of each cancelled message gets.",
 )
+@click.option(
+    "--forward", is_flag=True, help="//manager/queue: by way of the messages that one's own manager sends on."
+)
 @click.option("--request-id", metavar="HEX", help="Of a call whose answer was lost: it has one effect.")
 @target_option
 @timeout_option("30s")
@@ -66,6 +69,7 @@ def react(
     report_to: str,
     report_id: str,
     exceptions: str,
+    forward: bool,
     request_id: str | None,
     target: str | None,
     timeout_ms: int,
@@ -82,6 +86,7 @@ def react(
              tandemq msg react timers --group-id order-17 --all --delete --sticky 10m
              tandemq msg react orders --group-id customer-7 --all --move-to review
              tandemq msg react orders --correlation-id order-17 --set-body "2 boxes" --set-property boxes:=2
+             tandemq msg react //west/orders --correlation-id order-17 --delete --forward
     """
     from tandemq.client.reactions import Cancel, Exceptions, MoveTo
 
@@ -107,6 +112,7 @@ def react(
             exceptions=Exceptions[exceptions.upper()],
             request_id=identity,
             timeout=timeout_ms / 1000 if wanted.selector else 0.0,
+            forward=forward,
         )
 
     try:
@@ -140,4 +146,11 @@ def _change_of(options: dict[str, Any]) -> Change | None:
 
 def _facts(queue: str, done: Reacted) -> dict[str, Any]:
     counts = {name: getattr(done, name) for name in ("applied", "locked", "inert", "dying", "refused", "unreported")}
-    return {"queue": queue, "outcome": done.outcome.name, **counts, "kept": done.kept, "duplicate": done.duplicate}
+    return {
+        "queue": queue,
+        "outcome": done.outcome.name,
+        **counts,
+        "kept": done.kept,
+        "forwarded": done.forwarded,
+        "duplicate": done.duplicate,
+    }

@@ -334,6 +334,7 @@ class Client:
         min_copies: int = 0,
         request_id: bytes | None = None,
         timeout: float = 0.0,
+        forward: bool = False,
     ) -> Reacted:
         """Cancels, moves or changes messages that are ready, delayed or blocked; what consumers have is left alone.
 
@@ -348,6 +349,10 @@ class Client:
         timeout: seconds more than the client's own that one attempt may take: a selector looks at each message of a
         deep queue.
         exceptions: with Cancel; what the queue in reply_to of each cancelled message gets.
+        forward: a reaction for `//manager/queue` is given to this client's own manager, as messages for that queue are.
+        It acts on what waits there to be sent; where that was nothing, or with `everything`, it goes on behind it and
+        acts at the target, once (`forwarded`), and `report_to` hears what it came to. Ids are those of this manager.
+        Without, another manager is connected to.
 
         Nothing was done when it raises: Refused (REACTION_DISABLED) while the queue has no reactions_enabled,
         InvalidRequest (TXN_TOO_LARGE) when more fit than one record holds, ResourceExhausted (QUEUE_FULL) when the
@@ -369,6 +374,7 @@ class Client:
                 min_copies=min_copies,
                 request_id=request_id,
                 timeout=timeout,
+                forward=forward,
             )
         )
 

@@ -65,7 +65,7 @@ class Outcome(IntEnum):
 
     UNKNOWN = 0
     APPLIED = 1  # it acted on one message at least
-    STORED = 2  # on none, and is kept for what comes later (`sticky`)
+    STORED = 2  # on none, and is kept for what comes later (`sticky`), or goes on to another manager (`forward`)
     LOCKED = 3  # on none, and a consumer has one that fits
     DISCARDED = 4  # on none, and no consumer has one
     HELD = 50  # in a unit of work: messages are locked for it, and its commit acts on them
@@ -93,6 +93,8 @@ class Reacted(NamedTuple):
     """Exception reports that found no queue, or no room in it."""
     held: int = 0
     """In a unit of work: they are locked for it, and its commit acts on them."""
+    forwarded: str = ""
+    """Not empty: it goes on by this transmission queue, and acts at another manager as well; all counts are of here."""
 
 
 async def react(
@@ -109,6 +111,7 @@ async def react(
     min_copies: int = 0,
     request_id: bytes | None = None,
     timeout: float = 0.0,
+    forward: bool = False,
 ) -> Reacted:
     """Cancels, moves or changes messages that are ready, delayed or blocked; what consumers have is left alone.
 
@@ -123,6 +126,10 @@ async def react(
     timeout: seconds more than the client's own that one attempt may take: a selector looks at each message of a
     deep queue.
     exceptions: with Cancel; what the queue in reply_to of each cancelled message gets.
+    forward: a reaction for `//manager/queue` is given to this client's own manager, as messages for that queue are.
+    It acts on what waits there to be sent; where that was nothing, or with `everything`, it goes on behind it and
+    acts at the target, once (`forwarded`), and `report_to` hears what it came to. Ids are those of this manager.
+    Without, another manager is connected to.
 
     Nothing was done when it raises: Refused (REACTION_DISABLED) while the queue has no reactions_enabled,
     InvalidRequest (TXN_TOO_LARGE) when more fit than one record holds, ResourceExhausted (QUEUE_FULL) when the
@@ -131,7 +138,7 @@ async def react(
     NOT_ENOUGH_COPIES says that it is stored. TimedOut and InDoubt say that it is not known: repeat it then with the
     same `request_id` (16 bytes; None: a new one).
     """
-    link, name = client.links.at(queue)
+    link, name = (client.links.own, queue) if forward else client.links.at(queue)
     reaction = to_reaction(
         where,
         action,
@@ -149,7 +156,8 @@ async def react(
         epoch=client.links.epoch_of(queue),
     )
     wait = timedelta(seconds=timeout)
-    reply = await link.caller.call(REACTION_SERVICE + "React", request, pb.ReactResponse, queue=name, wait=wait)
+    there = "" if forward else name
+    reply = await link.caller.call(REACTION_SERVICE + "React", request, pb.ReactResponse, queue=there, wait=wait)
     return reacted_of(reply)
 
 
@@ -201,6 +209,7 @@ def reacted_of(reply: pb.ReactResponse) -> Reacted:
         reply.duplicate,
         reply.unreported,
         reply.held,
+        reply.forwarded,
     )
 
 

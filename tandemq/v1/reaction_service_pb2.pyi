@@ -105,23 +105,37 @@ class Reaction(_message.Message):
     def __init__(self, target: _Optional[_Union[_message_pb2.MessageFilter, _Mapping]] = ..., scope: _Optional[_Union[ReactionScope, str]] = ..., delete: _Optional[_Union[ReactionDelete, _Mapping]] = ..., move: _Optional[_Union[ReactionMove, _Mapping]] = ..., update: _Optional[_Union[ReactionUpdate, _Mapping]] = ..., report_to: _Optional[str] = ..., correlation_id: _Optional[str] = ..., exception_report: _Optional[_Union[ExceptionReport, str]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class ReactRequest(_message.Message):
-    __slots__ = ("request_id", "queue", "reaction", "min_copies", "epoch", "unit_id")
+    __slots__ = ("request_id", "queue", "reaction", "min_copies", "epoch", "unit_id", "writer", "number", "after", "query_id", "domain", "source", "hops")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     REACTION_FIELD_NUMBER: _ClassVar[int]
     MIN_COPIES_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     UNIT_ID_FIELD_NUMBER: _ClassVar[int]
+    WRITER_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    QUERY_ID_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    HOPS_FIELD_NUMBER: _ClassVar[int]
     request_id: bytes
     queue: str
     reaction: Reaction
     min_copies: int
     epoch: int
     unit_id: bytes
-    def __init__(self, request_id: _Optional[bytes] = ..., queue: _Optional[str] = ..., reaction: _Optional[_Union[Reaction, _Mapping]] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ..., unit_id: _Optional[bytes] = ...) -> None: ...
+    writer: str
+    number: int
+    after: int
+    query_id: str
+    domain: str
+    source: str
+    hops: int
+    def __init__(self, request_id: _Optional[bytes] = ..., queue: _Optional[str] = ..., reaction: _Optional[_Union[Reaction, _Mapping]] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ..., unit_id: _Optional[bytes] = ..., writer: _Optional[str] = ..., number: _Optional[int] = ..., after: _Optional[int] = ..., query_id: _Optional[str] = ..., domain: _Optional[str] = ..., source: _Optional[str] = ..., hops: _Optional[int] = ...) -> None: ...
 
 class ReactResponse(_message.Message):
-    __slots__ = ("header", "outcome", "applied", "locked", "inert", "dying", "refused", "kept", "duplicate", "unreported", "held")
+    __slots__ = ("header", "outcome", "applied", "locked", "inert", "dying", "refused", "kept", "duplicate", "unreported", "held", "forwarded")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     APPLIED_FIELD_NUMBER: _ClassVar[int]
@@ -133,6 +147,7 @@ class ReactResponse(_message.Message):
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
     UNREPORTED_FIELD_NUMBER: _ClassVar[int]
     HELD_FIELD_NUMBER: _ClassVar[int]
+    FORWARDED_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     outcome: ReactionOutcome
     applied: int
@@ -144,4 +159,5 @@ class ReactResponse(_message.Message):
     duplicate: bool
     unreported: int
     held: int
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., outcome: _Optional[_Union[ReactionOutcome, str]] = ..., applied: _Optional[int] = ..., locked: _Optional[int] = ..., inert: _Optional[int] = ..., dying: _Optional[int] = ..., refused: _Optional[int] = ..., kept: bool = ..., duplicate: bool = ..., unreported: _Optional[int] = ..., held: _Optional[int] = ...) -> None: ...
+    forwarded: str
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., outcome: _Optional[_Union[ReactionOutcome, str]] = ..., applied: _Optional[int] = ..., locked: _Optional[int] = ..., inert: _Optional[int] = ..., dying: _Optional[int] = ..., refused: _Optional[int] = ..., kept: bool = ..., duplicate: bool = ..., unreported: _Optional[int] = ..., held: _Optional[int] = ..., forwarded: _Optional[str] = ...) -> None: ...

@@ -12,6 +12,8 @@ import pytest
 
 import tandemq
 from tandemq import aio
+from tandemq.client.filtering import Where
+from tandemq.client.reactions import Cancel, Outcome
 from tandemq.errors import LeaseLost, NotFound, TandemqError
 from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.batch_service_pb2 import GetBatchesRequest
@@ -56,7 +58,7 @@ async def test_x2_what_is_put_to_another_manager_goes_through_a_transmission_que
     got = await there(west, orders, 2)
     assert [each.payload for each in got] == [b"a", b"b"]
     properties = dict(got[0].properties)
-    assert properties == {"k": 1, "tq_hops": 1, "tq_source_id": receipts[0].id}
+    assert properties == {"k": 1, "tq_hops": 1, "tq_source_id": receipts[0].id, "tq_source": "east/main"}
     assert (await east.get_queue(XMIT)).config.replication
     await until(lambda: is_empty(east, XMIT), "everything is acknowledged")
     again = await east.transact([], {f"//west/{orders}": [message]}, forward=True)
@@ -190,6 +192,34 @@ async def test_messages_go_across_once_whatever_dies(tmp_path: Path) -> None:
             await until(lambda: is_empty(client, XMIT), "everything is acknowledged")
         async with aio.connect(west.target, timeout=OUTER_S) as client:
             assert await payloads(client, "orders") == wanted
+
+
+@pytest.mark.promise
+@pytest.mark.requirement("R195", "R203")
+async def test_v17_a_reaction_on_its_way_acts_once_whoever_dies(tmp_path: Path) -> None:
+    """It follows a message that the link has; both masters of its way are killed, and of two that fit one is gone."""
+    east, west = made(tmp_path)
+    await asyncio.gather(east.start(), west.start())
+    async with stopped_at_end(east), stopped_at_end(west):
+        clients = aio.connect(west.target, timeout=OUTER_S), aio.connect(east.target, timeout=OUTER_S)
+        async with clients[0] as there, clients[1] as here:
+            await there.create_queue("orders", QueueConfig(enqueue_enabled=False, reactions_enabled=True))
+            one, other = (tandemq.Outgoing(text, {"correlation_id": "order-17"}) for text in (b"1", b"2"))
+            await here.transact([], {"//west/orders": [one, other]}, forward=True)
+            await until(lambda: _is_leased(here), "the link has them")
+            wanted = Where(correlation_id="order-17")
+            done = await here.react("//west/orders", wanted, Cancel(), forward=True)
+            assert (done.outcome, done.locked, done.forwarded) == (Outcome.STORED, 2, XMIT)
+            await here.transact([], {"//west/orders": [one]}, forward=True)
+            master, _ = await roles(east)
+            east.kill(master)
+            await until(lambda: _is_leased(here), "the next master has the batch")
+            opened = QueueConfig(enqueue_enabled=True)
+            await there.update_queue("orders", opened, ["enqueue_enabled"])
+            master, _ = await roles(west)
+            west.kill(master)
+            await until(lambda: is_empty(here, XMIT), "everything is acknowledged")
+            assert await payloads(there, "orders") == [b"2", b"1"]
 
 
 async def test_x7_a_volatile_message_dies_with_both_members_alone_and_is_never_doubled(tmp_path: Path) -> None:

@@ -231,7 +231,7 @@ async def test_the_commands_switch_them_on_and_act(pair: Cluster, client: aio.Cl
     assert json.loads(done.stdout) == {
         "schema_version": 1,
         "queue": timers, "outcome": "APPLIED", "applied": 1, "locked": 0, "inert": 0, "dying": 0,
-        "refused": 0, "unreported": 0, "kept": False, "duplicate": False,
+        "refused": 0, "unreported": 0, "kept": False, "forwarded": "", "duplicate": False,
     }  # fmt: skip
     moved = await run("msg", "react", timers, "--group-id", "g", "--all", "--move-to", other, "-o", "json")
     assert (json.loads(moved.stdout)["applied"], json.loads(moved.stdout)["inert"]) == (1, 1)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from replica.machine import QueueState
     from replica.node.members import Members
     from replica.operations.reports import Reports
+    from replica.services.links.far_side import FarSide
     from replica.services.links.leaving import Bound
     from replica.services.messages.onward import Entrance
-    from tandemq import aio
 
 LINKS = "links_between"
 LEASE_MS = 100
@@ -36,7 +36,7 @@ LEASE_MS = 100
 
 @bug("link-lease-ends", "X4", "An agent's leases end by time, and what has come back is sent as new.", LINKS)
 def leases_end(patch: Patch) -> None:
-    async def nothing(_carrier: Carrier, _queue: QueueState) -> None:
+    async def nothing(_carrier: Carrier, _far: FarSide, _queue: QueueState) -> None:
         return
 
     patch.setattr(replica.services.links.carrier, "FOR_EVER", LEASE_MS)
@@ -57,9 +57,9 @@ def numbers_are_not_known(patch: Patch) -> None:
 def acknowledges_first(patch: Patch) -> None:
     original = Carrier._send  # what is taken apart
 
-    async def send(carrier: Carrier, client: aio.Client, number: int, rows: list[Bound]) -> None:
+    async def send(carrier: Carrier, far: FarSide, number: int, rows: list[Bound]) -> None:
         await carrier._order(AckBatchCall(carrier.queue, CONSUMER, number))
-        await original(carrier, client, number, rows)
+        await original(carrier, far, number, rows)
 
     patch.setattr(Carrier, "_send", send)
 

@@ -31,6 +31,13 @@ ADDED = (ORIGIN_QUEUE, ORIGIN_ID, REASON, REJECT_REASON, DELIVERIES, HOPS)
 FIRST_ID, VERSION = "tq_first_id", "tq_version"
 """What the manager adds to a message that a reaction has changed: the id of its first version, and which one it is."""
 
+TO, SOURCE_ID, SOURCE = "tq_to", "tq_source_id", "tq_source"
+"""What a message says that goes to another manager: the full name of its queue; and once it has left the first manager,
+the id of its first put, and where that was (X2).
+"""
+REACTION = "tq_reaction"
+"""On its way to another manager: it is none for a consumer, but a reaction that acts there (V17)."""
+
 MAX_DELIVERIES, REJECTED = "MAX_DELIVERIES", "REJECTED"
 
 _LIMITED = ("ttl", "delay", "deliver_at", "priority")

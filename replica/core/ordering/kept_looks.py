@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica.core.messages.copies import FIRST_ID
+from replica.core.messages.copies import FIRST_ID, SOURCE, SOURCE_ID
 from replica.core.ordering.reaction import Reaction, Used
 from replica.core.ordering.reaction_looks import is_inert
-from replica.core.selection.filters import Read, entry_of, filter_of, fits, ordinal_of, place_of
+from replica.core.ordering.travelling import SourceIds, means, report_place
+from replica.core.selection.filters import Read, entry_of, filter_of, fits, ordinal_of, place_of, properties_of
 from replica.machine.state.kept import kept_hash, place_name
 from tandemq.peer.v1.record_pb2 import (
     KEPT_BY_CORRELATION,
@@ -20,17 +21,14 @@ from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from replica.core.messages.bodies import Stored
     from replica.core.selection.filters import Filter
     from replica.core.state.shared import Shared
     from replica.machine import Part, QueueState
     from replica.machine.state.kept import KeptIndex
-    from tandemq.v1.message_pb2 import PropertyValue
 
-SOURCE_ID = "tq_source_id"
-"""The id that a message had at the manager where it was first put (X2)."""
 KEPT_BY, KEPT_IN = "tq_kept_reaction", "tq_kept_queue"
 """What a message says that a kept reaction has changed: which one, by its index, and in which queue it is kept, by its
 number: one that is made anew begins with index 1 again. Those up to there act on it no more.
@@ -61,10 +59,13 @@ class KeptEntry(NamedTuple):
     expires_at_ms: int
 
 
-def reaction_of(queue: str, asked: pb.Reaction) -> Reaction:
-    """Which no call asks for now. Raises Refused."""
-    found = filter_of(asked.target)
+def reaction_of(queue: str, asked: pb.Reaction, source: str = "") -> Reaction:
+    """Which no call asks for now. `source`: whose ids it names; empty: they are of here. Raises Refused."""
+    found, named = filter_of(asked.target), None
     assert found is not None, "a reaction without a target is not kept"
+    if source and found.places is not None:
+        found, named = found._replace(places=None), SourceIds(source, frozenset(asked.target.ids))
+    report_to, report_as = report_place(asked.report_to)
     return Reaction(
         queue,
         found,
@@ -73,16 +74,21 @@ def reaction_of(queue: str, asked: pb.Reaction) -> Reaction:
         0,
         to=asked.move.queue,
         update=asked.update if asked.HasField("update") else None,
-        report_to=asked.report_to,
+        report_to=report_to,
+        report_as=report_as,
         correlation_id=asked.correlation_id,
         exceptions=asked.exception_report,
+        named=named,
     )
 
 
-def key_of(asked: Filter) -> KeptKey:
+def key_of(reaction: Reaction) -> KeptKey:
     """What a kept reaction is found by: the narrowest of what it asks for."""
-    if asked.places is not None:
-        return KeptKey(by=KEPT_BY_ID, hashes=sorted({kept_hash(place_name(*place)) for place in asked.places}))
+    asked, places = reaction.asked, reaction.asked.places
+    if reaction.named is not None:
+        places = frozenset(map(place_of, reaction.named.ids))
+    if places is not None:
+        return KeptKey(by=KEPT_BY_ID, hashes=sorted({kept_hash(place_name(*place)) for place in places}))
     if asked.correlation_id is not None:
         return KeptKey(by=KEPT_BY_CORRELATION, hashes=[kept_hash(asked.correlation_id)])
     if asked.group_id is not None:
@@ -148,7 +154,8 @@ class KeptLooks:
                 body = row.messages.payloads[ordinal_of(part, index)]
                 self._count(len(body))
                 asked = pb.Reaction.FromString(body)
-                reaction = reaction_of(queue, asked)
+                said = properties_of(row, ordinal_of(part, index))
+                reaction = reaction_of(queue, asked, said[SOURCE].text if SOURCE in said else "")
                 reaction.used = Used(store.queue_id, index)
                 return KeptEntry(index, reaction, reaction.asked._replace(places=None), part.expiry(index))
         return None
@@ -172,8 +179,12 @@ class KeptLooks:
             entry = self.entry(queue, store, each)
             if entry is None:
                 continue
-            named = entry.reaction.asked.places
-            if (named is None or named & among.places) and fits(entry.rest, self.shared.domain, part, index, row):
+            named, ordinal = entry.reaction.asked.places, ordinal_of(part, index)
+            if (
+                (named is None or named & among.places)
+                and means(None, entry.reaction.named, row, ordinal)
+                and fits(entry.rest, self.shared.domain, part, index, row)
+            ):
                 yield entry
 
     def _places(self, queue: QueueState, part: Part, index: int, row: Read, ordinal: int) -> Places:
@@ -182,7 +193,7 @@ class KeptLooks:
         found = {(domain, part.log_index, ordinal)}
         if queue.versions is not None:
             found.update((domain, *place) for place in queue.versions.places(index))
-        properties = _properties(row, ordinal)
+        properties = properties_of(row, ordinal)
         for name in (FIRST_ID, SOURCE_ID):
             if name in properties and len(data := properties[name].data) == 16:
                 found.add(place_of(data))
@@ -200,13 +211,8 @@ def _by_ids(kept: KeptIndex, places: Places, row: Read, ordinal: int) -> Iterato
             yield from kept.find(by, entry_of(column, ordinal))
 
 
-def _properties(row: Read, ordinal: int) -> Mapping[str, PropertyValue]:
-    column = row.messages.properties
-    return column[0 if len(column) == 1 else ordinal].entries if column else {}
-
-
 def _seen_to(row: Read, ordinal: int, store_id: int) -> int:
-    properties = _properties(row, ordinal)
+    properties = properties_of(row, ordinal)
     if KEPT_IN in properties and KEPT_BY in properties and properties[KEPT_IN].integer == store_id:
         return properties[KEPT_BY].integer
     return 0

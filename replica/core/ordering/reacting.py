@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from replica.core.messages import copies
 from replica.core.messages.bodies import batch_of
+from replica.core.messages.copies import SOURCE
 from replica.core.ordering.enqueued import is_all_volatile, not_enough
 from replica.core.ordering.held_reaction import HeldReaction, Making
 from replica.core.ordering.kept_looks import KEPT_BY, KEPT_IN, key_of
@@ -19,6 +20,7 @@ from replica.core.ordering.reaction import Used
 from replica.core.ordering.reaction_looks import ReactionLooks, first_of, where
 from replica.core.ordering.reaction_reports import exception_of, plan
 from replica.core.ordering.sweeps import times_of
+from replica.core.ordering.travelling import CONTENT_TYPE, message_of
 from replica.core.state.outcomes import Failed, Moved, ReactionDone
 from replica.machine import Refused, columns_of, milliseconds
 from replica.machine.plan.content import check_counts
@@ -32,7 +34,9 @@ from replica.machine.plan.react import (
     kept_ms,
     plan_keep,
     plan_react,
+    plan_report,
 )
+from replica.machine.plan.unit_identity import find_number
 from replica.machine.sets.ranges import RangeSet
 from replica.machine.state.system_names import kept_queue
 from tandemq.peer.v1.record_pb2 import ReactionCounts
@@ -55,8 +59,6 @@ if TYPE_CHECKING:
 
 BYTES_MAX = 4 << 20
 """Of one record's body: what a frame holds."""
-CONTENT_TYPE = "application/x-protobuf; messageType=tandemq.v1.Reaction"
-"""Of the body of a kept reaction."""
 KEPT_BYTES_MAX = 1 << 20
 """Of a reaction that is kept: what it makes of a message must fit into a record, whatever else that message says."""
 READ_MAX = 64 << 20
@@ -125,6 +127,8 @@ class Reacting:
         elif (found := machine.find_request(reaction.request_id, reaction.request_hash)) is not None:
             assert found.reaction is not None, "the fingerprint is that of a reaction"
             return ReactionDone(found.reaction, found.epoch, orders.copies, duplicate=True)
+        if find_number(machine.state, reaction.identity) is not None:
+            return ReactionDone(ReactionCounts(), self.shared.state.epoch, orders.copies, duplicate=True)
         queue_id = machine.queue_id(reaction.queue)
         if queue_id is None:
             text = f"there is no queue {reaction.queue!r}; create it first"
@@ -188,7 +192,9 @@ class Reacting:
         if reaction.used is not None and not making.targets:
             raise Refused(Reason.REASON_MESSAGE_NOT_FOUND, "none of them can be acted on")
         counts.applied = len(making.targets)
-        counts.kept = reaction.keep is not None and (not reaction.first or not counts.applied)
+        acts_later = not reaction.first or not counts.applied
+        counts.kept = reaction.keep is not None and acts_later
+        counts.forwarded = reaction.goes_on is not None and acts_later
         return making, counts
 
     def _call(
@@ -206,6 +212,7 @@ class Reacting:
         reports = plan(state, self.orders.time_ms, reaction, counts, making.exceptions, lines, taken)
         made = self._copies(reaction, queue, making) if making.rows else None
         keeps, kept_rows = self._keeping(reaction, queue) if counts.kept else (None, [])
+        forwards, going = self._going_on(reaction, queue) if counts.forwarded else (None, [])
         call = ReactCall(
             queue.queue_id,
             making.targets,
@@ -216,9 +223,23 @@ class Reacting:
             reports.ops,
             keeps,
             reaction.used if reaction.first else None,
+            forwards,
+            reaction.identity,
             lease_id,
         )
-        return call, [*making.rows, *reports.rows, *kept_rows]
+        return call, [*making.rows, *reports.rows, *kept_rows, *going]
+
+    def _going_on(self, reaction: Reaction, queue: QueueState) -> tuple[EnqueueOp, list[Message]]:
+        """V17: what enters the transmission queue, behind all that was sent before."""
+        orders, to = self.orders, reaction.goes_on
+        assert to is not None
+        row = message_of(to)
+        columns, full = columns_of(EnqueueBatch(messages=batch_of([row]))), queue.queue_id in orders.room.lines
+        op = plan_report(orders.machine.state, orders.time_ms, queue.name, columns, full=full)
+        if op.refusals:
+            text = f"the reaction finds no room in queue {queue.name}, by which it goes on; nothing was done"
+            raise Refused(op.refusals[0].reason, text, {"queue": queue.name})
+        return op, [row]
 
     # -- in a unit of work -----------------------------------------------------------------------------------------
 
@@ -266,8 +287,10 @@ class Reacting:
             raise Refused(Reason.REASON_MESSAGE_TOO_LARGE, text, {"limit": str(KEPT_BYTES_MAX)})
         row = Message(payload=keep.body, content_type=CONTENT_TYPE, persistent=True)
         row.ttl.FromMilliseconds(kept_ms(state, keep.ttl_ms))
+        if reaction.named is not None:
+            row.properties[SOURCE].text = reaction.named.source
         columns = columns_of(EnqueueBatch(messages=batch_of([row])))
-        return plan_keep(state, self.orders.time_ms, queue, key_of(reaction.asked), columns), [row]
+        return plan_keep(state, self.orders.time_ms, queue, key_of(reaction), columns), [row]
 
     def _order(
         self, header: RecordHeader, rows: Sequence[Message], counts: ReactionCounts, reaction: Reaction

@@ -9,7 +9,9 @@ from replica.machine.sets.ranges import RangeSet
 from tandemq.v1 import reaction_service_pb2 as pb
 
 if TYPE_CHECKING:
+    from replica.core.ordering.travelling import GoesOn, SourceIds
     from replica.core.selection.filters import Filter
+    from replica.machine import UnitIdentity
     from replica.machine.sets.ranges import Run
     from tandemq.peer.v1.record_pb2 import ReactionCounts
 
@@ -56,6 +58,14 @@ class Reaction:
     """Not None: it was kept; nobody waits for an answer."""
     unit: bytes = b""
     """Not empty: it is a part of this open unit of work, whose commit carries it out (V15)."""
+    goes_on: GoesOn | None = None
+    """Not None: it acts on what waits here for a queue of another manager, and goes on behind it (V17)."""
+    named: SourceIds | None = None
+    """Not None: it came from another manager, and these are the messages that it means by their ids."""
+    identity: UnitIdentity | None = None
+    """Of a step of the link that it came by."""
+    report_as: str = ""
+    """The full name of the queue for its report, where that goes to another manager."""
 
     epoch: int = 0
     """In which it began here; 0: not yet."""
@@ -81,6 +91,6 @@ def outcome_of(counts: ReactionCounts) -> pb.ReactionOutcome:
     """V14: APPLIED, else STORED, else LOCKED, else DISCARDED."""
     if counts.applied:
         return pb.REACTION_OUTCOME_APPLIED
-    if counts.kept:
+    if counts.kept or counts.forwarded:
         return pb.REACTION_OUTCOME_STORED
     return pb.REACTION_OUTCOME_LOCKED if counts.locked else pb.REACTION_OUTCOME_DISCARDED

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.ordering.sweep_looks import READ_BYTES_MAX
+from replica.core.ordering.travelling import means
 from replica.core.selection.filters import Read, fits, ordinal_of
 from replica.core.selection.selecting import LOOKS_MAX
 from replica.machine import Refused, ranges_of
@@ -140,7 +141,9 @@ class ReactionLooks:
             if row is None:
                 if reaction.asked.places is not None:
                     reaction.unread.add(index, index + 1)
-            elif fits(asked, domain, part, index, row):
+            elif fits(asked, domain, part, index, row) and means(
+                reaction.goes_on, reaction.named, row, ordinal_of(part, index)
+            ):
                 found = reaction.inert if is_inert(row, ordinal_of(part, index)) else reaction.fits
                 found.add(index, index + 1)
 

@@ -49,6 +49,10 @@ def report_of(reaction: Reaction, counts: ReactionCounts) -> Message:
     message.properties[REPORT].text = "reaction"
     message.properties[OUTCOME].text = pb.ReactionOutcome.Name(outcome_of(counts)).removeprefix("REACTION_OUTCOME_")
     message.properties[copies.ORIGIN_QUEUE].text = reaction.queue
+    if reaction.goes_on is not None:
+        message.properties[copies.ORIGIN_QUEUE].text = reaction.goes_on.full_name
+    if reaction.report_as:
+        message.properties[copies.TO].text = reaction.report_as
     for name in COUNTS:
         message.properties[f"tq_{name}"].integer = getattr(counts, name)
     return message
@@ -81,7 +85,9 @@ def plan(
     wait. `taken`: those that the record has an entry for already, so that reports to senders find no place there.
     """
     planned = Planned([], [])
-    asker = state.named(reaction.report_to).queue_id if reaction.report_to else 0
+    # Where it goes on, and has done nothing here, the report comes from there.
+    reports = reaction.report_to and (counts.applied or not counts.forwarded)
+    asker = state.named(reaction.report_to).queue_id if reports else 0
     for queue_id, rows in _by_queue(state, exceptions).items():
         if asker and queue_id == asker:
             continue  # with the report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from replica.core.selection.selector import Selector, parse
@@ -68,6 +69,12 @@ def place_of(message_id: bytes) -> tuple[int, int, int]:
     )
 
 
+def properties_of(read: Read, ordinal: int) -> Mapping[str, PropertyValue]:
+    """Of one message of the batch."""
+    column = read.messages.properties
+    return column[0 if len(column) == 1 else ordinal].entries if column else {}
+
+
 def entry_of(column: object, ordinal: int) -> str:
     assert hasattr(column, "__getitem__")
     assert hasattr(column, "__len__")
@@ -119,9 +126,7 @@ def _value(name: str, part: Part, index: int, read: Read) -> Value:
             return entry_of(batch.content_types, ordinal) or None
         case "tq_reply_to":
             return entry_of(batch.reply_tos, ordinal) or None
-    if not batch.properties:
-        return None
-    entries = batch.properties[0 if len(batch.properties) == 1 else ordinal].entries
+    entries = properties_of(read, ordinal)
     return _plain(entries[name]) if name in entries else None
 
 

@@ -15,6 +15,7 @@ from replica.machine.plan.enqueue import EnqueueCall, check_may_enqueue, header_
 from replica.machine.plan.lock import check_waiting, index_ranges
 from replica.machine.plan.move import MoveCall, plan_move, ranges_of
 from replica.machine.plan.reply_copies import check_reply_tos
+from replica.machine.plan.unit_identity import UnitIdentity, check_follows
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
@@ -48,13 +49,15 @@ class ReactCall:
     reports: Sequence[record_pb2.EnqueueOp] = ()  # of other queues, planned
     keeps: record_pb2.EnqueueOp | None = None  # it is kept as well, planned
     used: tuple[int, int] | None = None  # it was kept in that queue, at that index, and is used up
+    forwards: record_pb2.EnqueueOp | None = None  # it goes on to another manager, planned
+    identity: UnitIdentity | None = None  # of a step of the link that it came by
     lease_id: int = 0  # not 0: of a unit of work, which has locked the targets so
 
     @property
     def entries(self) -> int:
         """Of the record's body."""
         made = self.copies.columns.count if self.copies is not None else 0
-        return made + sum(each.count for each in self.reports) + (self.keeps.count if self.keeps is not None else 0)
+        return made + sum(each.count for each in (*self.reports, self.keeps, self.forwards) if each is not None)
 
 
 def check_reactions(queue: QueueState) -> None:
@@ -95,6 +98,10 @@ def plan_react(state: State, now_ms: int, call: ReactCall) -> record_pb2.RecordH
     header = record_pb2.RecordHeader(
         time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash
     )
+    if (own := call.identity) is not None:
+        check_follows(state, own)
+        txn = header.txn
+        txn.writer, txn.query_id, txn.number, txn.digest = own.writer, own.query_id, own.number, own.digest
     removed = header.txn.removes.add(queue_id=queue.queue_id, final_state=FINAL_STATE_REACTED, reaction=call.found)
     if call.targets:
         check_waiting(queue, call.targets)
@@ -122,6 +129,8 @@ def entering(
     found += call.reports
     if call.keeps is not None:
         found.append(call.keeps)
+    if call.forwards is not None:
+        found.append(call.forwards)
     for op in found:
         op.first_ordinal = first_ordinal
         first_ordinal += op.count

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from replica.core.messages import bodies
 from replica.core.state.calls import PendingCall, Transact
@@ -30,28 +30,29 @@ from replica.node.members import LOCAL
 from replica.rpc.requests import fingerprint
 from replica.services.answers import FutureWaiter
 from replica.services.elsewhere import ensure
+from replica.services.links.far_side import LOOKS, FarSide
 from replica.services.links.leaving import (
     Bound,
-    by_queue,
     dead_here,
+    dead_reaction,
     has_no_place_there,
+    is_final,
     is_of_one_of_many,
+    is_reaction,
     leaving_of,
+    report_of_refusal,
     without_place,
 )
 from storage.errors import CorruptRecord
 from tandemq.ambient import monotonic_s
-from tandemq.client.calls import STAGE_SERVICE, TRANSACTION_SERVICE
 from tandemq.client.identity import new_request_id
 from tandemq.errors import TandemqError, error_of, reason_name
-from tandemq.v1 import stage_service_pb2 as stage_pb
-from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.pair_service_pb2 import PairEventKind
 from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_RELEASE, EnqueueBatch, Outcome, Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from replica.core.domain import Domain
     from replica.core.state.calls import AnyCall
@@ -102,16 +103,14 @@ class Carrier:
         self.domain, self.queue, self.target = domain, queue.name, target
         self.queue_id = queue.queue_id
         place = domain.shared.name if domain.shared.name != LOCAL else f"{LOCAL}@{members.member}"  # each has its own
-        self.writer = f"{CONSUMER}/{members.pair or members.member}/{place}/{target}"
+        self.source = f"{members.pair or members.member}/{place}"
+        self.writer = f"{CONSUMER}/{self.source}/{target}"
         self.wake = asyncio.Event()
         self.most = BATCH_MESSAGES_MAX
         """Fewer for a while, after a batch that did not go."""
         self.epoch = domain.shared.state.epoch
-        self.last: int | None = None
-        """The writer's last number at the target; None: not asked yet."""
-        self.there = ""
-        """The domain of the target that it is known in."""
-        self.client: aio.Client | None = None
+        self.far: FarSide | None = None
+        """None: nobody has tried to reach the target yet."""
         self.turn = asyncio.Lock()
         """Held while a batch is on its way, and while an operator ends one."""
         self.doubt_s = monotonic_s()
@@ -131,13 +130,13 @@ class Carrier:
     async def run(self, client: aio.Client) -> None:
         """As long as this member serves the queue."""
         async with client:
-            self.client = client
+            far = self.far = FarSide(client, self.writer, self.members.pair or self.members.member)
             while self.serves:
                 self.wake.clear()
                 try:
                     await self._linger()
                     async with self.turn:
-                        went = await self._turn(client)
+                        went = await self._turn(far)
                     if went:
                         self._went_on()
                     else:
@@ -161,35 +160,44 @@ class Carrier:
 
     # -- one batch -------------------------------------------------------------------------------------------------
 
-    async def _turn(self, client: aio.Client) -> bool:
+    async def _turn(self, far: FarSide) -> bool:
         """False: there is nothing to carry."""
         if not await until_committed(self.domain):
             raise NotHere
         queue = self._queue()
         if not queue.length:
             return False
-        self._look_at_epoch()
-        if self.last is None:
-            await self._ask(client)
-        await self._settle_left(queue)
+        self._look_at_epoch(far)
+        if far.last is None:
+            await far.ask(self._lineage())
+        await self._settle_left(far, queue)
         batches = self._batches()
         if not batches:
-            await self._take(queue)
+            await self._take(far, queue)
             batches = self._batches()
             if not batches:
                 return False
             self.doubt_s = monotonic_s() - DOUBT_S  # nobody has sent it yet
         number, batch, lease = batches[0]
-        await self._send(client, number, await self._read(number, batch, lease))
+        rows = await self._read(number, batch, lease)
+        alone = next((place for place, row in enumerate(rows) if is_reaction(row)), None)
+        if alone is None:
+            await self._send(far, number, rows)
+        elif len(rows) == 1:
+            await self._react(far, number, rows[0])
+        else:  # nobody has sent it so: what stands before the reaction goes first, and the reaction alone (V17)
+            await self._cut(number, max(1, alone))
         await self._order(AckBatchCall(self.queue, CONSUMER, number))
         self.most = min(BATCH_MESSAGES_MAX, 2 * self.most)
         return True
 
-    def _look_at_epoch(self) -> None:
+    def _look_at_epoch(self, far: FarSide | None) -> None:
         """Between two epochs of this member another one may have carried: what it knows of that is of no use."""
         epoch = self.domain.shared.state.epoch
         if epoch != self.epoch:
-            self.epoch, self.last, self.doubt_s = epoch, None, monotonic_s()
+            self.epoch, self.doubt_s = epoch, monotonic_s()
+            if far is not None:
+                far.last = None
 
     def _queue(self) -> QueueState:
         machine = self.domain.shared.machine
@@ -203,23 +211,11 @@ class Carrier:
         assert machine is not None
         return open_batches(machine.state, queue, CONSUMER)
 
-    async def _ask(self, client: aio.Client) -> None:
-        """What the target has had: a batch that is new here must be new there."""
-        request = stage_pb.GetWriterRequest(writer=self.writer)
-        reply = await client.links.own.caller.call(STAGE_SERVICE + "GetWriter", request, stage_pb.GetWriterResponse)
-        if reply.known and reply.query_id != self._lineage():
-            text = (
-                f"writer {self.writer} belongs to another manager of this name, or to what this one was before "
-                f"(history {reply.query_id!r}): make sure that it sends no more, and release the writer there"
-            )
-            raise error_of("WRITER_TAKEN", text, {"query_id": reply.query_id, "batch": str(reply.batch)})
-        self.last, self.there = reply.batch, reply.header.domain
-
-    async def _take(self, queue: QueueState) -> None:
+    async def _take(self, far: FarSide, queue: QueueState) -> None:
         machine = self.domain.shared.machine
         assert machine is not None
-        assert self.last is not None
-        number = max(last_batch(machine.state, queue, CONSUMER), self.last) + 1
+        assert far.last is not None
+        number = max(last_batch(machine.state, queue, CONSUMER), far.last) + 1
         sound = self.domain.consumers.damage.sound
         # It may skip: here a backup may have come back that knows fewer numbers than the target does.
         most = min(self.most, _at_once(queue))
@@ -235,7 +231,7 @@ class Carrier:
         store, shared = self.members.node.store, self.domain.shared
         rows, size, properties = list[Bound](), 0, 0
         for row in bodies.rows_of(store, shared, self.queue, lease.lease_id, slices):
-            bound = leaving_of(row, now_ms)
+            bound = leaving_of(row, now_ms, self.source)
             size += bound.message.ByteSize()
             properties += len(bound.message.properties)
             if rows and (size > SENT_BYTES_MAX or properties > SENT_PROPERTIES_MAX):
@@ -246,25 +242,13 @@ class Carrier:
             raise error_of("BATCH_GONE", f"{batch.size - len(rows)} messages have bodies that are not here now")
         return rows
 
-    async def _send(self, client: aio.Client, number: int, rows: list[Bound]) -> None:
+    async def _send(self, far: FarSide, number: int, rows: list[Bound]) -> None:
         """Until it is there, or refused for a reason that may pass: then it raises."""
         while True:
-            assert self.last is not None
-            request = pb.TransactRequest(
-                request_id=new_request_id(),  # of this attempt: what has time left to live is never the same
-                puts=[pb.QueueMessages(queue=name, messages=each) for name, each in by_queue(rows).items()],
-                writer=self.writer,
-                number=number,
-                after=min(self.last, number - 1),
-                query_id=self._lineage(),
-                forwarder=self.members.pair or self.members.member,
-                domain=self.there,
-            )
             try:
-                await client.links.own.caller.call(TRANSACTION_SERVICE + "Transact", request, pb.TransactResponse)
+                await far.put(number, rows, self._lineage())
             except TandemqError as error:
-                if error.reason == "SEQUENCE_GAP" and int(error.metadata.get("last_number", self.last)) != self.last:
-                    self.last = int(error.metadata["last_number"])  # it was put back to a backup, or released
+                if far.counts_on(error):
                     continue
                 if not error.definite:
                     self.doubt_s = monotonic_s()
@@ -277,8 +261,35 @@ class Carrier:
                     raise
                 rows = found
                 continue
-            self.last = max(self.last, number)
             return
+
+    async def _react(self, far: FarSide, number: int, row: Bound) -> None:
+        """A reaction on its way is a step of its own (V17): until it is done there, or among the dead letters there."""
+        while True:
+            try:
+                await far.react(number, row, self._lineage())
+            except TandemqError as error:
+                if far.counts_on(error):
+                    continue
+                if not error.definite:
+                    self.doubt_s = monotonic_s()
+                if not error.definite or not is_final(error):
+                    raise
+                await self._bury(far, number, row, error)
+            return
+
+    async def _bury(self, far: FarSide, number: int, row: Bound, refusal: TandemqError) -> None:
+        """A reaction that is refused for ever; who asked for it hears of it, where that has a place."""
+        letter, report = dead_reaction(row, refusal.reason), report_of_refusal(row, refusal.reason)
+        if report is not None:
+            try:
+                await far.put(number, [letter, report], self._lineage())
+            except TandemqError as error:
+                if not error.definite:
+                    raise
+            else:
+                return
+        await self._send(far, number, [letter])
 
     def _lineage(self) -> str:
         machine = self.domain.shared.machine
@@ -290,7 +301,11 @@ class Carrier:
         """
         if monotonic_s() - self.doubt_s < DOUBT_S:
             raise error
-        self.most = max(1, count // 2)
+        await self._cut(number, max(1, count // 2))
+
+    async def _cut(self, number: int, most: int) -> NoReturn:
+        """It goes under the next number, so many at a time."""
+        self.most = most
         for each, _, lease in self._batches():
             if each == number:
                 await self._settle(lease.lease_id, lease.ranges, OUTCOME_RELEASE)
@@ -319,25 +334,39 @@ class Carrier:
                 await self._order(Transact(unit, body, 0))
         raise NotHere
 
-    async def _settle_left(self, queue: QueueState) -> None:
+    async def _settle_left(self, far: FarSide, queue: QueueState) -> None:
         """What is left of a batch of which a volatile body was lost, or which an operator released: it has been sent
         when the target knows its number, even what waits again; else it goes under the next one, once no call can make
         it known any more (X4).
         """
         machine = self.domain.shared.machine
         assert machine is not None
-        assert self.last is not None
+        assert far.last is not None
         known = machine.state.batches.get((queue.queue_id, CONSUMER))
         for number, batch in list(known.open.items()) if known is not None else ():
             if holder(queue, batch) is not None:
                 continue
             lease = queue.leases.get(batch.lease_id)
-            if number <= self.last:
+            if number <= far.last:
                 await self._settle(batch.lease_id, batch.runs, OUTCOME_ACK)
-            elif monotonic_s() - self.doubt_s < DOUBT_S:
+            elif self._doubt_left_s(batch.runs) > 0:
                 raise error_of("BATCH_GONE", f"a part of batch {number} is gone, and a call with it may be under way")
             elif lease is not None:
                 await self._settle(lease.lease_id, lease.ranges, OUTCOME_RELEASE)
+
+    def _doubt_left_s(self, runs: Iterable[Run]) -> float:
+        """Until no copy of a call with these messages can be under way; a reaction may have looked for longer."""
+        ranges = [IndexRange(first=start, count=end - start) for start, end in runs]
+        looks = sum(each.count for each in ranges) == 1 and any(map(is_reaction, self._bound(ranges)))
+        return self.doubt_s + DOUBT_S + (LOOKS.total_seconds() if looks else 0.0) - monotonic_s()
+
+    def _bound(self, ranges: Sequence[IndexRange]) -> Iterator[Bound]:
+        """Those that are here, with their bodies."""
+        machine, node = self.domain.shared.machine, self.members.node
+        assert machine is not None
+        slices = machine.segments_of(self.queue_id, ranges, delivered=False)
+        for row in bodies.rows_of(node.store, self.domain.shared, self.queue, 0, slices):
+            yield leaving_of(row, node.clock.now_ms(), self.source)
 
     def _open(self) -> list[tuple[int, Lease]]:
         """By number: those that hold anything."""
@@ -353,12 +382,11 @@ class Carrier:
         """
         async with self.turn:
             silence = ""
-            self._look_at_epoch()
             try:
                 last = await self._ask_for_certain()
             except TandemqError as error:
                 silence, last = str(error), 0
-            rows, self.last = self._open(), None
+            rows = self._open()
             numbers = tuple(number for number, _ in rows)
             if silence and not unasked:
                 return GivenBack(numbers, in_doubt=sum(lease.ranges.size for _, lease in rows), silence=silence)
@@ -374,17 +402,20 @@ class Carrier:
 
     async def _ask_for_certain(self) -> int:
         """The last number there. What it has not by then it will not get by a call that is under way."""
-        if self.client is None:
+        far = self.far
+        self._look_at_epoch(far)
+        if far is None:
             raise error_of("MANAGER_UNREACHABLE", f"nobody has tried to reach {self.target} yet; repeat the call")
         numbers = [number for number, _ in self._open()]
         if not numbers:
             return 0
-        await self._ask(self.client)
-        left_s = self.doubt_s + DOUBT_S - monotonic_s()
-        if left_s > 0 and (self.last is None or numbers[-1] > self.last):
+        await far.ask(self._lineage())
+        left_s = max(self._doubt_left_s(lease.ranges) for _, lease in self._open())
+        if left_s > 0 and (far.last is None or numbers[-1] > far.last):
             await asyncio.sleep(left_s)
-            await self._ask(self.client)
-        return self.last or 0
+            await far.ask(self._lineage())
+        last, far.last = far.last or 0, None  # what is there now may be asked anew
+        return last
 
     async def _settle(self, lease_id: int, runs: Iterable[Run], outcome: Outcome) -> None:
         ranges = [IndexRange(first=start, count=end - start) for start, end in runs]
@@ -418,7 +449,8 @@ class Carrier:
             self.noted = True
             self._note(f"no message goes to {self.target} since {NOTE_S:.0f} s or more: {error}", str(error))
         self.failures += 1
-        self.last = None  # whoever answers next may be another one
+        if self.far is not None:
+            self.far.last = None  # whoever answers next may be another one
         await asyncio.sleep(min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(self.failures, 10)))
 
     def _note(self, text: str, why: str) -> None:

@@ -6,10 +6,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica.core.messages.copies import ORIGIN_QUEUE, REASON
+from replica.core.messages.copies import (
+    FIRST_ID,
+    ORIGIN_QUEUE,
+    REACTION,
+    REASON,
+    SOURCE,
+    SOURCE_ID,
+    TO,
+    VERSION,
+    hops_of,
+)
+from replica.core.ordering.kept_looks import KEPT_BY, KEPT_IN
+from replica.core.ordering.reaction_reports import OUTCOME, REPORT
+from replica.machine.state.segments import PRIORITY_DEFAULT
 from replica.machine.state.system_names import DEAD
-from replica.services.elsewhere import DEDUP_ID, SOURCE_ID, TO, next_hop
+from replica.services.elsewhere import DEDUP_ID, next_hop
 from tandemq.finding.names import parse_queue
+from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.message_pb2 import Message
 
 if TYPE_CHECKING:
@@ -25,6 +39,8 @@ FOR_EVER = frozenset(
     }
 )
 """Refusals that no time and no consumer at the target takes away; all others are waited out."""
+OF_REACTIONS = frozenset({"REACTION_DISABLED", "TXN_TOO_LARGE", "BAD_SELECTOR", "LOOP_LIMIT"})
+"""More of them, of a reaction."""
 VALUE_BYTES_MAX = 140
 """Of a name in a refusal that is whole for certain; longer ones are cut there."""
 
@@ -56,14 +72,22 @@ class Bound(NamedTuple):
     message: Message
 
 
-def leaving_of(row: DeliveredMessage, now_ms: int) -> Bound:
-    """What time it has left to live is what it gets there; what delayed it is over."""
+def leaving_of(row: DeliveredMessage, now_ms: int, source: str) -> Bound:
+    """What time it has left to live is what it gets there; what delayed it is over. `source`: what this manager is
+    called by those who get messages of it.
+    """
     message = Message()
     message.CopyFrom(row.message)
     full_name = message.properties[TO].text
     del message.properties[TO]
+    if VERSION in message.properties:
+        _leave_versions(message, row)
     if SOURCE_ID not in message.properties:
         message.properties[SOURCE_ID].data = row.id
+    if SOURCE not in message.properties:
+        message.properties[SOURCE].text = source
+    if REACTION in message.properties:
+        message.payload = _aged(message.payload, now_ms - row.enqueue_time.ToMilliseconds())
     if DEDUP_ID in message.properties:
         message.dedup_id = message.properties[DEDUP_ID].text
         del message.properties[DEDUP_ID]
@@ -74,6 +98,62 @@ def leaving_of(row: DeliveredMessage, now_ms: int) -> Bound:
         left_ms = row.enqueue_time.ToMilliseconds() + message.ttl.ToMilliseconds() - now_ms
         message.ttl.FromMilliseconds(max(1, left_ms))
     return Bound(parse_queue(full_name).queue if full_name else "", message)
+
+
+def _leave_versions(message: Message, row: DeliveredMessage) -> None:
+    """What has changed it was here: elsewhere it is known by the id of its first version."""
+    if SOURCE_ID not in message.properties:
+        message.properties[SOURCE_ID].data = message.properties[FIRST_ID].data or row.id
+    for name in (FIRST_ID, KEPT_BY, KEPT_IN):
+        message.properties.pop(name, None)
+
+
+def _aged(body: bytes, waited_ms: int) -> bytes:
+    """A reaction that has waited here so long: it is kept for what is left of its time."""
+    reaction = pb.Reaction.FromString(body)
+    if reaction.HasField("ttl") and reaction.ttl.ToMilliseconds() > 0:
+        reaction.ttl.FromMilliseconds(max(1, reaction.ttl.ToMilliseconds() - waited_ms))
+    return reaction.SerializeToString(deterministic=True)
+
+
+def is_reaction(row: Bound) -> bool:
+    """It is done at its target by a step of its own (V17)."""
+    return REACTION in row.message.properties and row.queue != DEAD
+
+
+def reaction_step(row: Bound) -> pb.ReactRequest:
+    """What its target is asked for, but for whose step it is."""
+    reaction, properties = pb.Reaction.FromString(row.message.payload), row.message.properties
+    return pb.ReactRequest(
+        queue=row.queue, reaction=reaction, source=properties[SOURCE].text, hops=hops_of(row.message)
+    )
+
+
+def is_final(refusal: TandemqError) -> bool:
+    """Of a reaction: it is refused for ever, or for longer than messages behind it wait."""
+    if refusal.reason == "QUOTA_EXCEEDED":  # of reactions that are kept for the queue; others pass soon
+        return "queue" in refusal.metadata
+    return refusal.reason in FOR_EVER | OF_REACTIONS
+
+
+def dead_reaction(row: Bound, reason: str) -> Bound:
+    """Among the dead letters of the target."""
+    row.message.priority = PRIORITY_DEFAULT
+    row.message.inert = False
+    return _dead(row, reason)
+
+
+def report_of_refusal(row: Bound, reason: str) -> Bound | None:
+    """For who asked for the reaction, where he asked for a report."""
+    asked = pb.Reaction.FromString(row.message.payload)
+    if not asked.report_to:
+        return None
+    message = Message(correlation_id=asked.correlation_id, persistent=True)
+    message.properties[REPORT].text = "reaction"
+    message.properties[OUTCOME].text = "REFUSED"
+    message.properties[ORIGIN_QUEUE].text = row.queue
+    message.properties[REASON].text = reason
+    return Bound(asked.report_to, message)
 
 
 def by_queue(rows: Iterable[Bound]) -> dict[str, list[Message]]:

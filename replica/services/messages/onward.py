@@ -16,7 +16,7 @@ from replica.machine.plan.content import check_content
 from replica.node.members import HOP, LOCAL, MAIN
 from replica.rpc.refusals import refusal
 from replica.services import forward
-from replica.services.elsewhere import Onward, config_of, ensure, onward_of, problem_of_target, stamp
+from replica.services.elsewhere import Onward, ensure, onward_of, problem_of_target, stamp, xmit_config
 from replica.services.messages.enqueue import columns_and_body
 from replica.services.messages.entering import check_size
 from tandemq.client.identity import new_request_id
@@ -75,7 +75,7 @@ async def made(members: Members, domain: Domain, way: Entrance) -> Failed | Move
         return await ensure(members, domain, way.queue, way.onward.target)
     if (problem := await problem_of_target(members, way.onward.target)) is not None:
         return problem
-    request = CreateQueueRequest(name=way.queue, request_id=new_request_id(), config=config_of(members, domain))
+    request = CreateQueueRequest(name=way.queue, request_id=new_request_id(), config=xmit_config(members, domain))
     call: Any = members.channel().unary_unary(forward.QUERY + "QueueAdminService/CreateQueue")
     try:
         await call(request.SerializeToString(), timeout=CREATE_S, metadata=((HOP, members.member),))

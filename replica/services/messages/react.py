@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING
 import grpc
 
 from replica.core.ordering.reacting import Reacting
-from replica.core.ordering.reaction import Reaction, ToKeep, outcome_of
+from replica.core.ordering.reaction import outcome_of
+from replica.core.ordering.travelling import report_place
 from replica.core.state.outcomes import Failed, Moved, ReactionDone
-from replica.machine import Refused, milliseconds
+from replica.machine import Refused
 from replica.machine.plan.content import RESERVED, check_message
 from replica.machine.state.segments import PRIORITIES
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import REQUEST_BYTES_MAX, Context, check_request_id, fingerprint, parse
+from replica.rpc.requests import REQUEST_BYTES_MAX, Context, check_request_id, parse
 from replica.services import filters, forward
 from replica.services.answers import Answered, FutureWaiter, header_of, level_of
-from replica.services.checks import problem_of_ttl, stale_epoch
-from replica.services.elsewhere import ensure_kept
+from replica.services.checks import problem_of_identity, problem_of_ttl, stale_epoch
+from replica.services.elsewhere import ensure, ensure_kept
 from replica.services.locality import check_origin
+from replica.services.messages.onward import Entrance, home_of
 from replica.services.messages.open_units import OpenUnitHandlers
+from replica.services.messages.reaction_ways import ReactionWay, reaction_of, way_of
 from replica.services.weighing import problem_of_reaction
 from tandemq.ambient import monotonic_s
 from tandemq.v1 import reaction_service_pb2 as pb
@@ -32,7 +35,7 @@ from tandemq.v1.message_pb2 import Message
 
 if TYPE_CHECKING:
     from replica.core.domain import Domain
-    from replica.core.selection.filters import Filter
+    from replica.core.ordering.reaction import Reaction
     from replica.core.state.outcomes import Answer
     from replica.node.members import Members
     from tandemq.v1.common_pb2 import ResponseHeader
@@ -68,47 +71,75 @@ class ReactionHandlers:
         bytes_max = REQUEST_BYTES_MAX + self.members.node.limits.batch_bytes_max
         parsed = await parse(pb.ReactRequest, request, context, bytes_max)
         await check_request_id(parsed.request_id, context)
-        if (problem := _problem_of(parsed.reaction)) is not None:
+        named = problem_of_identity(parsed.writer, parsed.query_id, parsed.number, parsed.after)
+        if (problem := _problem_of(parsed.reaction) or named) is not None:
             await abort(context, problem)
-        asked = await filters.check(parsed.reaction.target, context)
-        if asked is None:
+        if await filters.check(parsed.reaction.target, context) is None:
             text = "reaction.target is empty: say which messages by ids, correlation_id, group_id or selector"
             await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
-        for name in (parsed.queue, parsed.reaction.move.queue, parsed.reaction.report_to):
-            if name:
-                await check_origin(self.members, name, context)
-        wanted, home = asked, None
-        if parsed.unit_id:
-            home = await self.units.domain_of(parsed.unit_id, context)
+        try:
+            way = way_of(self.members, parsed)
+        except Refused as refused:
+            await abort(context, refusal(refused.reason, refused.message, refused.metadata))
+        for name in way.names:
+            await check_origin(self.members, name, context)
+        home = await self.units.domain_of(parsed.unit_id, context) if parsed.unit_id else None
         return await forward.unary(
             self.members,
             "ReactionService/React",
             request,
             context,
-            lambda: home or self.members.of_queue(parsed.queue),
-            lambda domain: self._react(domain, parsed, wanted),
+            lambda: home or self._home(parsed, way),
+            lambda domain: self._react(domain, parsed, way),
         )
 
-    async def _react(self, domain: Domain, request: pb.ReactRequest, asked: Filter) -> Answered:
+    def _home(self, request: pb.ReactRequest, way: ReactionWay) -> Domain:
+        """A queue that is nowhere is missing in the domain that was asked for."""
+        domain = home_of(self.members, Entrance(way.queue, b"", way.onward))
+        machine = domain.shared.machine
+        if machine is not None and machine.queue_id(way.queue) is not None:
+            return domain
+        return self.members.by_name.get(request.domain, domain)
+
+    async def _react(self, domain: Domain, request: pb.ReactRequest, way: ReactionWay) -> Answered:
         if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
             return stale
-        if request.unit_id and (other := self.units.problem_of_domain(domain, request.queue)) is not None:
+        if request.unit_id and (other := self.units.problem_of_domain(domain, way.queue)) is not None:
             return other
-        for name in (request.reaction.move.queue, request.reaction.report_to):
-            if (elsewhere := self._elsewhere(domain, name)) is not None:
-                return elsewhere
-        if request.reaction.HasField("ttl"):
-            lack = await ensure_kept(self.members, domain, request.queue)
-            if lack is not None:
-                return lack
-        result = await self._run(domain, _reaction(request, asked))
+        if request.domain and request.domain != domain.shared.name:
+            text = f"queue {way.queue} is in domain {domain.shared.name}, and the link carries to {request.domain}"
+            return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": way.queue})
+        result = await self._carry_out(domain, request, way)
+        if isinstance(result, Failed) and request.writer and _is_of_report(result, way):
+            # A link does not wait for the place of a report; nothing was done.
+            silent = pb.ReactRequest()
+            silent.CopyFrom(request)
+            silent.reaction.report_to = ""
+            result = await self._carry_out(domain, silent, way_of(self.members, silent))
         if not isinstance(result, ReactionDone):
             assert isinstance(result, Failed | Moved), "a reaction ends with its own answer"
             return result
         header = header_of(self.members, domain)
         header.epoch, header.copies = result.epoch, result.copies
         header.level = level_of(result.copies, volatile=False)
-        return _response(result, header).SerializeToString()
+        response = _response(result, header)
+        response.forwarded = way.queue if result.counts.forwarded else ""
+        return response.SerializeToString()
+
+    async def _carry_out(self, domain: Domain, request: pb.ReactRequest, way: ReactionWay) -> Answer:
+        """With the queues that it needs of the manager's own."""
+        for name in way.names[1:]:
+            if (elsewhere := self._elsewhere(domain, name)) is not None:
+                return elsewhere
+        for onward in (way.onward, way.report):
+            lack = await ensure(self.members, domain, onward.through, onward.target) if onward is not None else None
+            if lack is not None:
+                return lack
+        if way.onward is None and way.asked.HasField("ttl"):
+            lack = await ensure_kept(self.members, domain, way.queue)
+            if lack is not None:
+                return lack
+        return await self._run(domain, reaction_of(self.members, request, way))
 
     def _elsewhere(self, domain: Domain, to: str) -> Failed | None:
         """A record is of one domain."""
@@ -120,7 +151,7 @@ class ReactionHandlers:
             f"queue {to} is in domain {other.shared.name}, the messages are in {domain.shared.name}: a reaction has "
             "one domain"
         )
-        return refusal(Reason.REASON_CROSS_DOMAIN, text)
+        return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": to})
 
     async def _run(self, domain: Domain, reaction: Reaction) -> Answer:
         """Turn by turn. It stops when nobody waits any more: nothing was done then."""
@@ -146,6 +177,13 @@ class ReactionHandlers:
             finally:
                 self._looking -= 1
         return await waiter.future
+
+
+def _is_of_report(refusal: Failed, way: ReactionWay) -> bool:
+    if not way.asked.report_to:
+        return False
+    named = refusal.metadata.get("queue", "")
+    return refusal.reason == Reason.REASON_MANAGER_NOT_FOUND or named == report_place(way.asked.report_to)[0]
 
 
 def _problem_of(reaction: pb.Reaction) -> Failed | None:
@@ -187,32 +225,6 @@ def _problem_of_update(update: pb.ReactionUpdate) -> Failed | None:
 
 def _bad(text: str) -> Failed:
     return refusal(Reason.REASON_BAD_REQUEST, text)
-
-
-def _reaction(request: pb.ReactRequest, asked: Filter) -> Reaction:
-    reaction = request.reaction
-    return Reaction(
-        request.queue,
-        asked,
-        reaction.scope != pb.REACTION_SCOPE_ALL,
-        request.request_id,
-        fingerprint(b"React", request.queue.encode(), reaction.SerializeToString(deterministic=True)),
-        to=reaction.move.queue,
-        update=reaction.update if reaction.HasField("update") else None,
-        report_to=reaction.report_to,
-        correlation_id=reaction.correlation_id,
-        exceptions=reaction.exception_report,
-        min_copies=request.min_copies,
-        keep=_keep(reaction),
-        unit=request.unit_id,
-    )
-
-
-def _keep(reaction: pb.Reaction) -> ToKeep | None:
-    if not reaction.HasField("ttl"):
-        return None
-    ttl_ms = milliseconds(reaction.ttl) or int(reaction.ttl.nanos > 0)  # 0 is as long as it may
-    return ToKeep(ttl_ms, reaction.SerializeToString(deterministic=True))
 
 
 def _response(done: ReactionDone, header: ResponseHeader) -> pb.ReactResponse:

@@ -9,7 +9,6 @@ import grpc
 from replica.core.state.calls import PendingCall, Transact
 from replica.core.state.outcomes import Failed, Moved, UnitDone
 from replica.machine import QueuePut, QueueSettling, Refused, UnitCall, UnitIdentity
-from replica.machine.plan.stage import NAME_BYTES_MAX
 from replica.machine.plan.unit import QUEUES_MAX
 from replica.machine.state.system_names import is_system
 from replica.node.members import LOCAL, MAIN
@@ -18,7 +17,7 @@ from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
 from replica.services.answers import Answered, FutureWaiter, header_of, level_of, results_of
-from replica.services.checks import problem_of_ttl, stale_epoch
+from replica.services.checks import problem_of_identity, problem_of_ttl, stale_epoch
 from replica.services.elsewhere import ensure
 from replica.services.locality import check_origin
 from replica.services.messages.enqueue import ROW_BYTES_MORE, columns_and_body
@@ -59,7 +58,8 @@ class TransactionHandlers:
             await abort(context, problem)
         parsed = await parse(pb.TransactRequest, request, context, len(request))
         await check_request_id(parsed.request_id, context)
-        if (problem := _problem_of_counts(parsed, limits) or _problem_of_identity(parsed)) is not None:
+        named = problem_of_identity(parsed.writer, parsed.query_id, parsed.number, parsed.after)
+        if (problem := _problem_of_counts(parsed, limits) or named) is not None:
             await abort(context, problem)
         try:
             settles = [QueueSettling(here(self.members, each.queue), each.settlements) for each in parsed.settles]
@@ -196,22 +196,6 @@ def _problem_of_counts(request: pb.TransactRequest, limits: Limits) -> Failed | 
         if (problem := too_many(what, count, most)) is not None:
             return problem
     return None
-
-
-def _problem_of_identity(request: pb.TransactRequest) -> Failed | None:
-    """U15: what its writer, its number and the one before it may be."""
-    text = ""
-    if not request.writer:
-        if request.number or request.after or request.query_id:
-            text = "number, after and query_id are a writer's: name it, or leave them out"
-    elif max(len(request.writer.encode()), len(request.query_id.encode())) > NAME_BYTES_MAX:
-        text = f"writer and query_id may have {NAME_BYTES_MAX} bytes each"
-    elif request.number <= request.after:
-        text = (
-            f"number {request.number} does not follow {request.after}: numbers of a writer rise from 1, and `after` is "
-            "the last one, 0 for the first unit"
-        )
-    return refusal(Reason.REASON_BAD_REQUEST, text) if text else None
 
 
 def _problem_of_names(members: Members, names: list[str], wanted: str) -> Failed | None:

@@ -433,7 +433,7 @@ class KeptKey(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., by: _Optional[_Union[KeptBy, str]] = ..., hashes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ReactionCounts(_message.Message):
-    __slots__ = ("applied", "locked", "inert", "dying", "refused", "kept", "unreported")
+    __slots__ = ("applied", "locked", "inert", "dying", "refused", "kept", "unreported", "forwarded")
     APPLIED_FIELD_NUMBER: _ClassVar[int]
     LOCKED_FIELD_NUMBER: _ClassVar[int]
     INERT_FIELD_NUMBER: _ClassVar[int]
@@ -441,6 +441,7 @@ class ReactionCounts(_message.Message):
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
     UNREPORTED_FIELD_NUMBER: _ClassVar[int]
+    FORWARDED_FIELD_NUMBER: _ClassVar[int]
     applied: int
     locked: int
     inert: int
@@ -448,7 +449,8 @@ class ReactionCounts(_message.Message):
     refused: int
     kept: bool
     unreported: int
-    def __init__(self, applied: _Optional[int] = ..., locked: _Optional[int] = ..., inert: _Optional[int] = ..., dying: _Optional[int] = ..., refused: _Optional[int] = ..., kept: bool = ..., unreported: _Optional[int] = ...) -> None: ...
+    forwarded: bool
+    def __init__(self, applied: _Optional[int] = ..., locked: _Optional[int] = ..., inert: _Optional[int] = ..., dying: _Optional[int] = ..., refused: _Optional[int] = ..., kept: bool = ..., unreported: _Optional[int] = ..., forwarded: bool = ...) -> None: ...
 
 class SaveOp(_message.Message):
     __slots__ = ("queue_id", "ranges", "bodies", "next_index")

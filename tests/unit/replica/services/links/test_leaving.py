@@ -31,14 +31,15 @@ def test_what_the_manager_wrote_on_the_way_in_is_gone_on_the_way_out() -> None:
     message = Message(payload=b"x", dedup_id="d", correlation_id="c", priority=9)
     assert stamp(message, ONWARD) == "SYSTEM.XMIT/west"
     assert message.dedup_id == "", "it would meet those of messages for other queues"
-    left = leaving_of(stored(message), 1_000)
+    left = leaving_of(stored(message), 1_000, "east/main")
     assert (left.queue, left.message.dedup_id, left.message.correlation_id, left.message.priority) == (
         "orders",
         "d",
         "c",
         9,
     )
-    assert dict(left.message.properties.items()).keys() == {"tq_source_id", "tq_hops"}
+    assert dict(left.message.properties.items()).keys() == {"tq_source_id", "tq_source", "tq_hops"}
+    assert left.message.properties["tq_source"].text == "east/main"
     assert left.message.properties["tq_source_id"].data == b"i" * 16
 
 
@@ -46,8 +47,9 @@ def test_x2_the_first_id_is_kept_over_all_hops() -> None:
     message = Message(payload=b"x")
     for hop in range(1, HOPS_MAX + 1):
         assert stamp(message, ONWARD) == "SYSTEM.XMIT/west"
-        message = leaving_of(DeliveredMessage(id=b"%d" % hop, message=message), 0).message
+        message = leaving_of(DeliveredMessage(id=b"%d" % hop, message=message), 0, f"{hop}/main").message
         assert (message.properties["tq_source_id"].data, message.properties["tq_hops"].integer) == (b"1", hop)
+        assert message.properties["tq_source"].text == "1/main", "two managers give the same ids"
     assert stamp(message, ONWARD) == DEAD, "X5"
     assert message.properties["tq_dead_letter_reason"].text == "LOOP_LIMIT"
 
@@ -57,10 +59,10 @@ def test_what_is_left_of_a_time_to_live_is_what_it_gets() -> None:
     message.ttl.FromMilliseconds(5_000)
     message.delay.FromMilliseconds(100)
     stamp(message, ONWARD)
-    left = leaving_of(stored(message), 2_500).message
+    left = leaving_of(stored(message), 2_500, "east/main").message
     assert left.ttl.ToMilliseconds() == 3_500
     assert not left.HasField("delay"), "it was waited for here"
-    assert leaving_of(stored(message), 9_000).message.ttl.ToMilliseconds() == 1, "not for ever"
+    assert leaving_of(stored(message), 9_000, "east/main").message.ttl.ToMilliseconds() == 1, "not for ever"
 
 
 def rows(*queues: str) -> list[Bound]:

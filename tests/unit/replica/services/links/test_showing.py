@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 from replica.services.links import agent as agents
 from replica.services.links import carrier as carriers
 from replica.services.links.carrier import Carrier, GivenBack
+from replica.services.links.far_side import FarSide
 from tandemq import Outgoing
 from tandemq.cli import root
 from tandemq.client import aio
@@ -119,7 +120,7 @@ async def test_x4_a_batch_that_the_target_has_is_acknowledged(managers: Managers
             domain = members.by_name["local"]
             assert domain.shared.machine is not None
             link = Carrier(members, reports, domain, domain.shared.machine.state.named(XMIT), "west")
-            link.client = west
+            link.far = FarSide(west, link.writer, "east")
             assert await link.give_back(unasked=False) == GivenBack(numbers=(1,), acknowledged=2)
             assert await is_empty(east)
         assert await payloads(west) == [b"1", b"2"]

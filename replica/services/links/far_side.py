@@ -1,0 +1,89 @@
+"""Asks the target of a link, under the numbers of one writer: each step is done there once. Decides nothing."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from replica.services.links.leaving import by_queue, reaction_step
+from tandemq.client.calls import REACTION_SERVICE, STAGE_SERVICE, TRANSACTION_SERVICE
+from tandemq.client.identity import new_request_id
+from tandemq.errors import error_of
+from tandemq.v1 import reaction_service_pb2 as reaction_pb
+from tandemq.v1 import stage_service_pb2 as stage_pb
+from tandemq.v1 import transaction_service_pb2 as pb
+
+if TYPE_CHECKING:
+    from replica.services.links.leaving import Bound
+    from tandemq import aio
+    from tandemq.errors import TandemqError
+
+LOOKS = timedelta(seconds=20)
+"""More for a reaction, that looks through a deep queue."""
+
+
+class FarSide:
+    """Of one link."""
+
+    def __init__(self, client: aio.Client, writer: str, forwarder: str) -> None:
+        """`writer`: whose numbers are counted; `forwarder`: the manager that sends."""
+        self.client = client
+        self.writer, self.forwarder = writer, forwarder
+        self.last: int | None = None
+        """The writer's last number there; None: not asked yet."""
+        self.there = ""
+        """The domain of the target that it is known in."""
+
+    async def ask(self, lineage: str) -> None:
+        """What the target has had: a batch that is new here must be new there. `lineage`: whose numbers these are."""
+        request = stage_pb.GetWriterRequest(writer=self.writer)
+        reply = await self.client.links.own.caller.call(
+            STAGE_SERVICE + "GetWriter", request, stage_pb.GetWriterResponse
+        )
+        if reply.known and reply.query_id != lineage:
+            text = (
+                f"writer {self.writer} belongs to another manager of this name, or to what this one was before "
+                f"(history {reply.query_id!r}): make sure that it sends no more, and release the writer there"
+            )
+            raise error_of("WRITER_TAKEN", text, {"query_id": reply.query_id, "batch": str(reply.batch)})
+        self.last, self.there = reply.batch, reply.header.domain
+
+    async def put(self, number: int, rows: list[Bound], lineage: str) -> None:
+        """These messages enter their queues, by one unit. Raises TandemqError."""
+        request = pb.TransactRequest(
+            request_id=new_request_id(),  # of this attempt: what has time left to live is never the same
+            puts=[pb.QueueMessages(queue=name, messages=each) for name, each in by_queue(rows).items()],
+            writer=self.writer,
+            number=number,
+            after=self._before(number),
+            query_id=lineage,
+            forwarder=self.forwarder,
+            domain=self.there,
+        )
+        await self.client.links.own.caller.call(TRANSACTION_SERVICE + "Transact", request, pb.TransactResponse)
+        self._has(number)
+
+    async def react(self, number: int, row: Bound, lineage: str) -> None:
+        """A reaction on its way is done, whatever it comes to (V17). Raises TandemqError."""
+        request = reaction_step(row)
+        request.request_id = new_request_id()
+        request.writer, request.number, request.query_id = self.writer, number, lineage
+        request.after, request.domain = self._before(number), self.there
+        caller = self.client.links.own.caller
+        await caller.call(REACTION_SERVICE + "React", request, reaction_pb.ReactResponse, wait=LOOKS)
+        self._has(number)
+
+    def counts_on(self, error: TandemqError) -> bool:
+        """It knows another number now, and may try again: the target was put back to a backup, or has released it."""
+        assert self.last is not None
+        if error.reason != "SEQUENCE_GAP" or int(error.metadata.get("last_number", self.last)) == self.last:
+            return False
+        self.last = int(error.metadata["last_number"])
+        return True
+
+    def _before(self, number: int) -> int:
+        assert self.last is not None
+        return min(self.last, number - 1)
+
+    def _has(self, number: int) -> None:
+        self.last = max(self.last or 0, number)

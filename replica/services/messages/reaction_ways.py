@@ -1,0 +1,134 @@
+"""Decides where a reaction acts: in a queue here, or on what waits here for a queue of another manager, behind which it
+goes on (V17). Orders nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from replica.core.ordering.reaction import Reaction, ToKeep
+from replica.core.ordering.travelling import GoesOn, SourceIds, report_place
+from replica.core.selection.filters import filter_of
+from replica.machine import Refused, UnitIdentity, milliseconds
+from replica.machine.plan.dead_letters import HOPS_MAX
+from replica.rpc.requests import fingerprint
+from replica.services.elsewhere import Onward, onward_of
+from tandemq.finding.names import is_full
+from tandemq.v1 import reaction_service_pb2 as pb
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from replica.node.members import Members
+
+
+class ReactionWay(NamedTuple):
+    """Of one reaction."""
+
+    queue: str
+    """That it acts on, here."""
+    onward: Onward | None
+    """Not None: that is a transmission queue, and the reaction is for a queue of that manager."""
+    asked: pb.Reaction
+    """As it is carried out here: its names are of this manager, but for a report that goes to another one."""
+    report: Onward | None
+    """Where that goes."""
+
+    @property
+    def names(self) -> list[str]:
+        """Of queues here."""
+        to, report_to = self.asked.move.queue, report_place(self.asked.report_to)[0]
+        return [name for name in (self.queue, to, report_to) if name]
+
+
+def way_of(members: Members, request: pb.ReactRequest) -> ReactionWay:
+    """Raises Refused (BAD_NAME, BAD_REQUEST)."""
+    asked, where = pb.Reaction(), onward_of(members, request.queue)
+    asked.CopyFrom(request.reaction)
+    report = onward_of(members, asked.report_to) if asked.report_to else ""
+    if isinstance(report, str):
+        asked.report_to = report
+    if isinstance(where, str):
+        if asked.HasField("move"):
+            asked.move.queue = _here(members, asked.move.queue)
+        return ReactionWay(where, None, asked, None if isinstance(report, str) else report)
+    if request.hops >= HOPS_MAX:
+        text = f"the reaction has come through {request.hops} managers: their resolvers lead in a circle"
+        raise Refused(Reason.REASON_LOOP_LIMIT, text)
+    if request.unit_id:
+        text = f"{request.queue} is a queue of another manager; in a unit of work a reaction is for queues of this one"
+        raise Refused(Reason.REASON_BAD_REQUEST, text, {"queue": request.queue})
+    _check_goes_on(asked)
+    if not isinstance(report, str) and report.through == where.through:
+        asked.report_to, report = "", ""  # that part of it reports there
+    return ReactionWay(where.through, where, asked, None if isinstance(report, str) else report)
+
+
+def _here(members: Members, name: str) -> str:
+    where = onward_of(members, name)
+    if isinstance(where, str):
+        return where
+    text = f"reaction.move.queue is {name}, a queue of another manager; a reaction moves within one"
+    raise Refused(Reason.REASON_BAD_REQUEST, text, {"queue": name})
+
+
+def _check_goes_on(asked: pb.Reaction) -> None:
+    """What does not go to another manager."""
+    if asked.HasField("move"):
+        text = "a reaction for a queue of another manager deletes or updates; move is for queues of this one"
+        raise Refused(Reason.REASON_BAD_REQUEST, text)
+    if asked.HasField("update") and asked.scope == pb.REACTION_SCOPE_ALL:
+        text = "a reaction for a queue of another manager updates the first message that fits, not all of them"
+        raise Refused(Reason.REASON_BAD_REQUEST, text)
+
+
+def reaction_of(members: Members, request: pb.ReactRequest, way: ReactionWay) -> Reaction:
+    """As it is carried out here. Raises Refused (BAD_SELECTOR, BAD_REQUEST)."""
+    asked = way.asked
+    target = filter_of(asked.target)
+    assert target is not None, "an empty target was refused"
+    named = None
+    if request.source and target.places is not None:
+        target, named = target._replace(places=None), SourceIds(request.source, frozenset(asked.target.ids))
+    report_to, report_as = report_place(asked.report_to)
+    return Reaction(
+        way.queue,
+        target,
+        asked.scope != pb.REACTION_SCOPE_ALL,
+        request.request_id,
+        fingerprint(b"React", request.queue.encode(), request.reaction.SerializeToString(deterministic=True)),
+        to=asked.move.queue,
+        update=asked.update if asked.HasField("update") else None,
+        report_to=report_to,
+        report_as=report_as,
+        correlation_id=asked.correlation_id,
+        exceptions=asked.exception_report,
+        min_copies=request.min_copies,
+        keep=_keep(asked) if way.onward is None else None,
+        goes_on=_goes_on(members, request, way.onward) if way.onward is not None else None,
+        named=named,
+        identity=_identity(request) if request.writer else None,
+        unit=request.unit_id,
+    )
+
+
+def _keep(reaction: pb.Reaction) -> ToKeep | None:
+    if not reaction.HasField("ttl"):
+        return None
+    ttl_ms = milliseconds(reaction.ttl) or int(reaction.ttl.nanos > 0)  # 0 is as long as it may
+    return ToKeep(ttl_ms, reaction.SerializeToString(deterministic=True))
+
+
+def _goes_on(members: Members, request: pb.ReactRequest, onward: Onward) -> GoesOn:
+    going = pb.Reaction()
+    going.CopyFrom(request.reaction)
+    if going.report_to and not is_full(going.report_to):
+        going.report_to = f"//{members.pair or members.member}/{going.report_to}"
+    return GoesOn(onward.full_name, going.SerializeToString(deterministic=True), request.hops, request.source)
+
+
+def _identity(request: pb.ReactRequest) -> UnitIdentity:
+    lasting = pb.Reaction()
+    lasting.CopyFrom(request.reaction)
+    lasting.ClearField("ttl")  # what is left of it is never the same
+    content = fingerprint(b"React", request.queue.encode(), lasting.SerializeToString(deterministic=True))
+    return UnitIdentity(request.writer, request.query_id, request.number, request.after, content)

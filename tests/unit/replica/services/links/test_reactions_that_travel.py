@@ -1,0 +1,235 @@
+"""V17: reactions for a queue of another manager. Two real managers, in this process."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from replica.machine import AckBatchCall
+from replica.services.links.carrier import Carrier, NotHere
+from tandemq import Outgoing
+from tandemq.client import aio
+from tandemq.client.filtering import Where
+from tandemq.client.reactions import Cancel, Change, Outcome
+from tandemq.config_links import Links
+from tandemq.embedded import open_manager
+from tandemq.errors import NotFound
+from tandemq.v1.queue_admin_service_pb2 import QueueConfig
+from tests.support.until import until
+from tests.unit.replica.services.links.linked import DISABLED, ENABLED, XMIT, Managers, is_empty, payloads
+
+TO = "//west/orders"
+OPEN = QueueConfig(reactions_enabled=True)
+SHUT = QueueConfig(reactions_enabled=True, enqueue_enabled=False)
+
+
+async def _send(east: aio.Client, *payloads_: bytes, **attributes: object) -> list[bytes]:
+    """Their ids."""
+    done = await east.transact([], {TO: [Outgoing(each, attributes) for each in payloads_]}, forward=True)
+    return [receipt.id for receipt in done[TO]]
+
+
+async def _dead(west: aio.Client) -> list[str]:
+    try:
+        return [str(each.properties["tq_dead_letter_reason"]) async for each in west.browse("SYSTEM.DEAD")]
+    except NotFound:
+        return []
+
+
+@pytest.mark.slow
+async def test_v17_what_waits_here_is_acted_on_here_and_nothing_goes_on(managers: Managers) -> None:
+    """West is away."""
+    async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+        _, one, other = await _send(east, b"1", b"2", b"3")
+        done = await east.react(TO, Where(ids=(one,)), Cancel(), forward=True)
+        assert (done.outcome, done.applied, done.forwarded) == (Outcome.APPLIED, 1, "")
+        done = await east.react(TO, Where(ids=(other,)), Change(payload=b"changed"), forward=True)
+        assert (done.applied, done.forwarded) == (1, "")
+        async with open_manager(managers.west), aio.connect(managers.west.listen_client) as west:
+            await west.create_queue("orders", OPEN)
+            await until(lambda: is_empty(east), "everything is acknowledged")
+            got = [message async for message in west.browse("orders")]
+            assert [each.payload for each in got] == [b"1", b"changed"]
+            assert got[1].properties["tq_source_id"] == other, "the id of its first put"
+            assert "tq_first_id" not in got[1].properties
+            again = await east.react(TO, Where(ids=(other,)), Cancel(), forward=True)
+            assert (again.outcome, again.applied, again.forwarded) == (Outcome.STORED, 0, XMIT)
+            await until(lambda: is_empty(east), "it is done there")
+            assert await payloads(west) == [b"1"]
+
+
+async def _taken(east: aio.Client, count: int) -> bool:
+    found = await east.get_batches(XMIT, "xmit")
+    return sum(each.messages for each in found.batches) == count
+
+
+@pytest.mark.slow
+async def test_v17_what_the_agent_has_is_followed_and_nothing_is_overtaken(managers: Managers) -> None:
+    """R203."""
+    async with open_manager(managers.west), aio.connect(managers.west.listen_client) as west:
+        await west.create_queue("orders", SHUT)
+        async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+            await east.create_queue("replies")
+            await _send(east, b"1", correlation_id="a")
+            await until(lambda: _taken(east, 1), "the agent has it")
+            done = await east.react(
+                TO, Where(correlation_id="a"), Cancel(), report_to="replies", correlation_id="mine", forward=True
+            )
+            assert (done.outcome, done.locked, done.forwarded) == (Outcome.STORED, 1, XMIT)
+            await _send(east, b"2", correlation_id="a")
+            await west.update_queue("orders", ENABLED, ["enqueue_enabled"])
+            await until(lambda: is_empty(east), "everything is acknowledged")
+            assert await payloads(west) == [b"2"], "it acted on what was sent before it, and on nothing else"
+
+
+@pytest.mark.slow
+async def test_v17_with_all_it_acts_here_and_there(managers: Managers) -> None:
+    async with open_manager(managers.west), aio.connect(managers.west.listen_client) as west:
+        await west.create_queue("orders", OPEN)
+        async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+            await _send(east, b"1", b"2", group_id="g")
+            await _send(east, b"other", group_id="h")
+            await until(lambda: is_empty(east), "they are there")
+            await _send(east, b"later", group_id="g", delay=timedelta(hours=1))
+            await east.transact(
+                [], {"//west/others": [Outgoing(b"x", {"group_id": "g", "delay": timedelta(hours=1)})]}, forward=True
+            )
+            done = await east.react(TO, Where(group_id="g"), Cancel(), everything=True, forward=True)
+            assert (done.outcome, done.applied, done.forwarded) == (Outcome.APPLIED, 1, XMIT)
+
+            async def is_done() -> bool:
+                return await payloads(west) == [b"other"]
+
+            await until(is_done, "it has acted there")
+
+            async def is_alone() -> bool:
+                return (await east.get_queue(XMIT)).length == 1
+
+            await until(is_alone, "what is for another queue stays")
+
+
+@pytest.mark.slow
+async def test_v17_ids_mean_the_messages_of_the_manager_that_gave_them(managers: Managers) -> None:
+    """A message that west was given by others may have the same id there."""
+    async with open_manager(managers.west), aio.connect(managers.west.listen_client) as west:
+        await west.create_queue("orders", OPEN)
+        async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+            own = [(await west.enqueue("orders", [b"west %d" % number]))[0].id for number in range(20)]
+            ids = [each for number in range(4) for each in await _send(east, b"east %d" % number)]
+            await until(lambda: is_empty(east), "they are there")
+            assert set(own) & set(ids), "some ids are of both"
+            done = await east.react(TO, Where(ids=ids), Cancel(), everything=True, forward=True)
+            assert done.forwarded
+            await until(lambda: is_empty(east), "it is done there")
+            assert await payloads(west) == [b"west %d" % number for number in range(20)]
+
+
+@pytest.mark.slow
+async def test_v17_a_reaction_that_is_refused_is_a_dead_letter_and_holds_up_nothing(managers: Managers) -> None:
+    async with open_manager(managers.west), aio.connect(managers.west.listen_client) as west:
+        await west.create_queue("orders", DISABLED)
+        await west.update_queue("orders", ENABLED, ["enqueue_enabled"])
+        async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+            await _send(east, b"1")
+            await until(lambda: is_empty(east), "it is there")
+            for queue in ("orders", "absent"):
+                done = await east.react(f"//west/{queue}", "a = 1", Cancel(), forward=True)
+                assert done.outcome == Outcome.STORED
+            await _send(east, b"2")
+            await until(lambda: is_empty(east), "everything is acknowledged")
+            assert await payloads(west) == [b"1", b"2"]
+            assert await _dead(west) == ["REACTION_DISABLED", "QUEUE_NOT_FOUND"]
+
+
+@pytest.mark.slow
+async def test_v17_a_step_that_is_repeated_acts_once(managers: Managers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after the death of a master between the step at the target and its acknowledgement here."""
+    steps, lost = Carrier._react, []
+    original = Carrier._order
+
+    async def order(carrier: Carrier, call: object) -> object:
+        if isinstance(call, AckBatchCall) and lost == ["step"]:
+            lost.append("acknowledgement")
+            raise NotHere
+        return await original(carrier, call)  # type: ignore[arg-type]  # whatever it was
+
+    async def react(carrier: Carrier, *step: object) -> None:
+        await steps(carrier, *step)  # type: ignore[arg-type]  # as it was called
+        lost.append("step")
+
+    monkeypatch.setattr(Carrier, "_order", order)
+    monkeypatch.setattr(Carrier, "_react", react)
+    async with open_manager(managers.west), aio.connect(managers.west.listen_client) as west:
+        await west.create_queue("orders", OPEN)
+        async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+            await _send(east, b"1", b"2", b"3", correlation_id="a")
+            await until(lambda: is_empty(east), "they are there")
+            await east.react(TO, Where(correlation_id="a"), Cancel(), forward=True)
+            await until(lambda: is_empty(east), "the reaction is acknowledged")
+            assert lost == ["step", "acknowledgement", "step"]
+            assert await payloads(west) == [b"2", b"3"]
+
+
+@pytest.mark.slow
+async def test_v17_who_asked_hears_what_it_came_to_there(managers: Managers) -> None:
+    west_knows = msgspec.structs.replace(managers.west, links=Links(managers=(f"east={managers.east.listen_client}",)))
+    async with open_manager(west_knows), aio.connect(managers.west.listen_client) as west:
+        await west.create_queue("orders", OPEN)
+        await west.create_queue("shut")
+        async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+            await east.create_queue("replies")
+            await _send(east, b"1", b"2", group_id="g")
+            await until(lambda: is_empty(east), "they are there")
+            await _send(east, b"3", group_id="g", delay=timedelta(hours=1))
+            for queue in ("orders", "shut"):
+                done = await east.react(
+                    f"//west/{queue}",
+                    Where(group_id="g"),
+                    Cancel(),
+                    everything=True,
+                    report_to="replies",
+                    correlation_id=queue,
+                    forward=True,
+                )
+                assert done.forwarded
+
+            async def reported() -> bool:
+                return (await east.get_queue("replies")).length == 3
+
+            await until(reported, "what was done here, and both from there")
+            got = [message async for message in east.browse("replies")]
+            said = [
+                (
+                    each.attributes.get("correlation_id"),
+                    each.properties["tq_outcome"],
+                    each.properties.get("tq_applied"),
+                )
+                for each in got
+            ]
+            assert said == [("orders", "APPLIED", 1), ("orders", "APPLIED", 2), ("shut", "REFUSED", None)]
+            assert got[2].properties["tq_dead_letter_reason"] == "REACTION_DISABLED"
+            assert await _dead(west) == ["REACTION_DISABLED"]
+
+
+@pytest.mark.slow
+async def test_v17_it_is_kept_there_for_what_comes_back(managers: Managers) -> None:
+    """By an id of east, of which west has one of its own."""
+    async with open_manager(managers.west), aio.connect(managers.west.listen_client) as west:
+        await west.create_queue("orders", OPEN)
+        async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+            ids = await _send(east, b"east")
+            await until(lambda: is_empty(east), "it is there")
+            taken = await west.dequeue("orders")
+            done = await east.react(TO, Where(ids=ids), Cancel(), sticky=timedelta(minutes=5), forward=True)
+            assert done.forwarded
+            assert not done.kept
+            await until(lambda: is_empty(east), "it is done there")
+            assert (await west.get_queue("SYSTEM.REACTIVE/orders")).length == 1
+            while (await west.enqueue("orders", [b"west"]))[0].id[8:] < ids[0][8:]:
+                pass
+            await taken.release()
+            left = await payloads(west)
+            assert set(left) == {b"west"}
+            assert (await west.get_queue("SYSTEM.REACTIVE/orders")).length == 0
