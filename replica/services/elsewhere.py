@@ -141,7 +141,7 @@ def config_of(members: Members, domain: Domain) -> admin_pb2.QueueConfig:
     return admin_pb2.QueueConfig(
         domain=domain.shared.name,
         replication=admin_pb2.REPLICATION_NONE if local else admin_pb2.REPLICATION_FULL,
-        persistence=admin_pb2.PERSISTENCE_CONDITIONAL,  # X7: as the message says
+        persistence=admin_pb2.PERSISTENCE_CONDITIONAL,  # X7: as the message says, and persistent where it says nothing
         max_message_bytes=members.node.limits.batch_bytes_max,
     )
 

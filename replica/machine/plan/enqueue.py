@@ -15,6 +15,7 @@ from replica.machine.state.errors import Refused, disabled
 from replica.machine.state.groups import hashes_of
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
+from replica.machine.state.system_names import target_of
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -177,7 +178,7 @@ def header_of(
         op.deliver_at_ms.extend(delivery_times(time_ms, columns.delays_ms, columns.deliver_at_ms))
     if columns.reply_tos:
         op.addressed.extend(addressed(queue, columns.reply_tos))
-    op.volatiles.extend(_volatiles(queue.config.persistence, columns.persistence))
+    op.volatiles.extend(_volatiles(queue, columns.persistence))
     op.downgraded = (
         queue.config.persistence == admin_pb2.PERSISTENCE_VOLATILE and PERSISTENCE_PERSISTENT in columns.persistence
     )
@@ -190,11 +191,19 @@ def _expiry(time_ms: int, ttl_ms: int) -> int:
     return min(time_ms + ttl_ms, TIME_MS_MAX) if ttl_ms else 0
 
 
-def _volatiles(mode: admin_pb2.Persistence, persistence: Sequence[int]) -> Sequence[int]:
-    """R150-R152: PERSISTENT saves all, VOLATILE none, CONDITIONAL those that are marked persistent."""
+def _volatiles(queue: QueueState, persistence: Sequence[int]) -> Sequence[int]:
+    """R150-R152: PERSISTENT saves all, VOLATILE none, CONDITIONAL those that are marked persistent; of what goes to
+    another manager all but those that are marked volatile, since the queue that decides is not here (X7).
+    """
+    mode = queue.config.persistence
     if mode == admin_pb2.PERSISTENCE_PERSISTENT:
         return ()
-    if mode == admin_pb2.PERSISTENCE_VOLATILE or not persistence:
+    if mode == admin_pb2.PERSISTENCE_VOLATILE:
+        return (PERSISTENCE_VOLATILE,)
+    if target_of(queue.name):
+        marks = [PERSISTENCE_VOLATILE if mark == PERSISTENCE_VOLATILE else 0 for mark in persistence]
+        return marks if any(marks) else ()
+    if not persistence:
         return (PERSISTENCE_VOLATILE,)
     marks = [0 if mark == PERSISTENCE_PERSISTENT else PERSISTENCE_VOLATILE for mark in persistence]
     return marks if any(marks) else ()
@@ -204,7 +213,7 @@ def is_volatile_now(queue: QueueState, persistence: Sequence[int]) -> bool:
     """Whether no message of a batch with these marks is on a disk for certain, if it entered at some time."""
     if queue.unsaved is not None and PERSISTENCE_PERSISTENT not in persistence:
         return True
-    marks = _volatiles(queue.config.persistence, persistence)
+    marks = _volatiles(queue, persistence)
     return len(marks) > 0 and min(marks) == PERSISTENCE_VOLATILE
 
 

@@ -108,3 +108,19 @@ async def test_x5_what_is_larger_than_a_call_to_the_target_is_a_dead_letter_here
             assert [each.properties["tq_origin_queue"] for each in dead] == ["//west/orders", "//west/absent"]
             assert all("tq_to" not in each.properties for each in dead)
         assert await payloads(west) == [b"1", b"2"] * 2
+
+
+@pytest.mark.slow
+async def test_x7_what_does_not_say_that_it_is_volatile_is_persistent_on_its_way(managers: Managers) -> None:
+    """Its queue at west is persistent, as queues are; east without a peer loses all that is volatile when it stops."""
+    messages = [Outgoing(b"says nothing"), Outgoing(b"volatile", VOLATILE)]
+    async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+        done = await east.transact([], {"//west/orders": messages}, forward=True)
+        async with east.producer("//west/orders", forward=True) as producer:
+            await producer.send(b"streamed")
+        assert done["//west/orders"][0].id
+    async with open_manager(managers.west), aio.connect(managers.west.listen_client) as west:
+        await west.create_queue("orders")
+        async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+            await until(lambda: is_empty(east), "everything is acknowledged")
+        assert await payloads(west) == [b"says nothing", b"streamed"]
