@@ -6,22 +6,26 @@ from dataclasses import replace
 from itertools import count
 from typing import TYPE_CHECKING
 
+import replica.core.ordering.open_units
 import replica.core.ordering.reacting
 import replica.core.ordering.reaction_looks
+import replica.machine.apply.apply
 from chaos.sim.bugs.planting import Patch, bug
 from replica.core.ordering.kept_reactions import KeptReactions
 from replica.core.ordering.reacting import Reacting
+from replica.machine.apply.locks import forget_locked
+from replica.machine.plan.open_unit import plan_end
 from replica.machine.plan.react import plan_react
 from replica.machine.state.completions import Completions
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_REACTED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from replica.core.ordering.reaction import Reaction
     from replica.core.selection.filters import Read
     from replica.core.state.calls import Waiter
-    from replica.machine import Narrower, QueueState
+    from replica.machine import Lease, Narrower, QueueState
     from replica.machine.plan.react import ReactCall
     from replica.machine.sets.ranges import Run
     from replica.machine.state.state import State
@@ -64,6 +68,31 @@ def handles_end_with_the_first_version(patch: Patch) -> None:
         self.end(index, index + 1, FINAL_STATE_REACTED)
 
     patch.setattr(Completions, "hand_on", hand_on)
+
+
+@bug("reaction-not-undone", "V15", "A unit that is rolled back cancels what its reactions have locked.", REACTIONS)
+def rollbacks_act(patch: Patch) -> None:
+    def end(state: State, now_ms: int, unit_id: bytes, lease_ids: Iterable[int]) -> RecordHeader | None:
+        header = plan_end(state, now_ms, unit_id, lease_ids)
+        for settle in header.txn.settles if header is not None else ():
+            for effect in settle.effects:
+                if header is not None and effect.unlock:
+                    header.txn.removes.add(
+                        queue_id=settle.queue_id, ranges=effect.ranges, final_state=FINAL_STATE_REACTED
+                    )  # fmt: skip
+        return header
+
+    patch.setattr(replica.core.ordering.open_units, "plan_end", end)
+
+
+@bug("lock-forgets-the-delay", "V15", "What a unit has locked is delivered when the unit ends.", REACTIONS)
+def unlocking_makes_ready(patch: Patch) -> None:
+    def unlocked(state: State, queue: QueueState, lease: Lease, start: int, end: int) -> None:
+        forget_locked(lease, start, end)
+        queue.make_ready(start, end)
+        state.schedule_messages(queue, start, end, again=True)
+
+    patch.setattr(replica.machine.apply.apply, "unlock", unlocked)
 
 
 @bug("kept-asked-too-late", "V12", "A kept reaction is asked at the next tick, and consumers do not wait.", REACTIONS)

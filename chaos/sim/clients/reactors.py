@@ -1,11 +1,12 @@
 """A simulated client that cancels, moves and changes messages of a group that nobody has taken yet.
 
-Some of its reactions are kept for a while, and it repeats its calls. `chaos.sim.judges.reactions` judges what came of
-it.
+Some of its reactions are kept for a while, some are parts of units of work, and it repeats its calls.
+`chaos.sim.judges.reactions` judges what came of it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Mapping
 from datetime import timedelta
@@ -16,7 +17,7 @@ from chaos.sim.clients.base import SimClient
 from chaos.sim.pair.books import Asked
 from tandemq.client.filtering import Where
 from tandemq.client.reactions import Cancel, Change, MoveTo
-from tandemq.errors import TandemqError
+from tandemq.errors import LeaseLost, TandemqError, UnitAborted
 
 if TYPE_CHECKING:
     from chaos.sim.judges.memory import Memory
@@ -26,6 +27,14 @@ if TYPE_CHECKING:
 
 ASIDE = "m"
 """Where it moves messages."""
+UNIT_ENDS: Mapping[str, str] = MappingProxyType(
+    {
+        "commit": "a reaction in a unit that its commit carried out",
+        "rollback": "a reaction in a unit that was rolled back",
+        "leave": "a reaction in a unit that was left to its deadline",
+    }
+)
+ENDS = ("commit", "rollback", "commit", "leave")
 VERBS: Mapping[str, Cancel | MoveTo | Change] = MappingProxyType(
     {"cancel": Cancel(), "move": MoveTo(ASIDE), "change": Change(properties={"changed": True}, priority=9)}
 )
@@ -44,6 +53,11 @@ class Reactor(SimClient):
             call = self.calls[self.at]
             await self.due(call)
             self.counted(call)
+            name = self._name_of_call()
+            if name[0] % 4 == 0:
+                await self._react_in_unit(client, call, ENDS[name[1] % len(ENDS)], name[2] / 100)
+                self.at += 1
+                continue
             await self._react(client, call)
             only = str(call.args.get("again", ""))
             if self.at in self.answers and only:
@@ -54,8 +68,36 @@ class Reactor(SimClient):
                 self.run.sometimes("a reaction repeated after its answer, at either member")
             self.at += 1
 
+    def _name_of_call(self) -> bytes:
+        return hashlib.blake2b(f"reaction {self.plan.name}/{self.at}".encode(), digest_size=16).digest()
+
+    async def _react_in_unit(self, client: aio.Client, call: Call, end: str, hold_s: float) -> None:
+        """What it finds is locked for a while; the judges follow the log."""
+        kept_ms = int(str(call.args.get("kept_ms", 0)))
+        unit = client.unit(timeout=timedelta(seconds=5))
+        try:
+            done = await unit.react(
+                self.queue,
+                Where(group_id=str(call.args["line"])),
+                VERBS[call.kind],
+                everything=bool(call.args["everything"]),
+                sticky=timedelta(milliseconds=kept_ms) if kept_ms else None,
+            )
+            await asyncio.sleep(hold_s)
+            if end == "commit":
+                await unit.commit()
+            elif end == "rollback":
+                await unit.rollback()
+            if done.held:
+                self.run.sometimes(UNIT_ENDS[end])
+        except (UnitAborted, LeaseLost) as ended:
+            if unit.id and (ended.definite or isinstance(ended, LeaseLost)):
+                self.memory.units.aborted.add(unit.id)
+        except TandemqError as error:
+            self.expects(error)
+
     async def _react(self, client: aio.Client, call: Call) -> None:
-        name = hashlib.blake2b(f"reaction {self.plan.name}/{self.at}".encode(), digest_size=16).digest()
+        name = self._name_of_call()
         kept_ms = int(str(call.args.get("kept_ms", 0)))
         asked = Asked(str(call.args["line"]), bool(call.args["everything"]), call.kind)
         self.book.wishes.reactions[name] = asked

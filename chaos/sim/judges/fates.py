@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from chaos.sim.judges import logs
+from chaos.sim.judges import locks, logs
 from chaos.sim.judges.invariants import Name
 from chaos.sim.judges.kept import KeptOnes
-from chaos.sim.judges.shelves import PRIORITY, Copy, Shelf, name_of
+from chaos.sim.judges.shelves import PRIORITY, Copy, Reacted, Shelf, name_of
 from tandemq.peer.v1 import record_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as service
@@ -41,20 +40,6 @@ FULL = "a queue holds what it may"
 DEDUP = "a dedup id is stored once"
 ENDS = "what ends by time had its time"
 LINES = "nothing overtakes in its group"
-
-
-@dataclass(frozen=True, slots=True)
-class Reacted:
-    """What a reaction did, and what was there as it was ordered."""
-
-    name: Name
-    queue: str
-    targets: set[int]
-    """Indexes."""
-    free: list[Copy]
-    """Nobody held them, in the order in which they would have been delivered; delayed ones last."""
-    held: list[Copy]
-    said: pb.ReactionCounts
 
 
 def _turn(copy: Copy) -> tuple[int, int, int]:
@@ -113,6 +98,8 @@ class Fates:
         for reply in header.txn.replies:
             self._reply(reply, batch.payloads[reply.ordinal])
         self._note_reaction(header)
+        if header.txn.unit_id:
+            self.problems += locks.on_end(self._name, header)
         for remove in header.txn.removes:
             self._remove(remove)
         for op in header.txn.enqueues:
@@ -324,6 +311,10 @@ class Fates:
     def _lease(self, op: pb.LeaseOp) -> None:
         lease_id = self._name.epoch << 40 | self._name.log_index
         time_ms, taken = self._time_ms, list(self._found(op.queue_id, op.ranges))
+        if op.reaction:
+            self._leases[lease_id] = taken
+            self.problems += locks.on_lock(self._name, taken, lease_id)
+            return
         for copy in taken:
             self._require(not copy.lease_id, PLACE, copy, f"is leased, and held under {copy.lease_id}")
             early_ms = copy.not_before_ms - time_ms
@@ -353,7 +344,10 @@ class Fates:
                     self._leave(copy, service.FINAL_STATE_CONSUMED)
                 case service.OUTCOME_REJECT:
                     self._reject(copy, effect)
+                case service.OUTCOME_RELEASE if effect.unlock:
+                    self.problems += locks.on_unlock(self._name, copy)
                 case service.OUTCOME_RELEASE:
+                    self._require(not copy.is_locked, locks.UNDONE, copy, "is released as if a consumer had had it")
                     copy.shelf.counts["released"] += 1
                     if effect.backout:
                         self._fail(copy)
@@ -382,6 +376,7 @@ class Fates:
         for lease_id in op.unit_leases:
             for copy in self._leases.pop(lease_id, ()):
                 if copy.lease_id == lease_id and not copy.final:
+                    copy.is_locked = False
                     self._return(copy, 0)
 
     def _expire(self, op: pb.ExpireOp) -> None:
@@ -393,12 +388,15 @@ class Fates:
                 self.counts["expired"] += 1
         for lease_id in op.lease_ids:
             for copy in self._leases.pop(lease_id, ()):
-                if copy.lease_id == lease_id and not copy.final:
+                if copy.lease_id == lease_id and not copy.final and copy.is_locked:
+                    self.problems += locks.on_unlock(self._name, copy)
+                elif copy.lease_id == lease_id and not copy.final:
                     copy.shelf.counts["redelivered"] += 1
                     self._fail(copy)
         for ripe in op.matured:
             for copy in self._found(ripe.queue_id, ripe.ranges):
                 self._require(copy.waits, WAITS, copy, "has its time, and does not wait for it")
+                self._require(not copy.is_locked, WAITS, copy, "has its time, and is locked")
                 copy.waits = False
         for lost in op.volatile_lost:
             for copy in self._found(lost.queue_id, lost.ranges):

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from chaos.sim.judges.fates import Fates, Reacted
-    from chaos.sim.judges.shelves import Copy
+    from chaos.sim.judges.fates import Fates
+    from chaos.sim.judges.shelves import Copy, Reacted
     from chaos.sim.pair.books import Asked
     from chaos.sim.pair.members import Pair
 

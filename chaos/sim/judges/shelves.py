@@ -14,6 +14,7 @@ from tandemq.v1 import queue_service_pb2 as service
 
 if TYPE_CHECKING:
     from chaos.sim.judges.invariants import Name
+    from tandemq.peer.v1 import record_pb2 as pb
 
 FINALS: Mapping[int, str] = MappingProxyType(
     {
@@ -49,6 +50,8 @@ class Copy:
     waits: bool = False
     """For its time: no record has said yet that it came."""
     lease_id: int = 0
+    is_locked: bool = False
+    """By a reaction of an open unit, which has that lease: nobody was given it."""
     failures: int = 0
     """Deliveries that came to nothing, as its queue counts them."""
     died: Name | None = None
@@ -119,3 +122,17 @@ class Shelf:
 def name_of(copy: Copy) -> str:
     """Which one."""
     return f"{copy.payload.decode(errors='replace')} at {copy.index} of {copy.shelf.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reacted:
+    """What a reaction did, and what was there as it was ordered."""
+
+    name: Name
+    queue: str
+    targets: set[int]
+    """Indexes."""
+    free: list[Copy]
+    """Nobody held them, in the order in which they would have been delivered; delayed ones last."""
+    held: list[Copy]
+    said: pb.ReactionCounts

@@ -78,7 +78,7 @@ class Story:
         """The next record."""
         name = Name(epoch, log_index)
         self.names.add(name)
-        if header.HasField("lease"):
+        if header.HasField("lease") and not header.lease.reaction:
             self._check_turns(header.lease, header.time_ms, name)
         self.machine.apply(log_index, epoch, header)
         match header.WhichOneof("op"):
@@ -88,10 +88,7 @@ class Story:
             case "enqueue":
                 self._enqueue(header.enqueue, name)
             case "lease":
-                self._lease(header.lease, name)
-                self._check_groups(header.lease.queue_id, name)
-                if not header.lease.immediate:
-                    self._begin_lease(lease_id_of(epoch, log_index), header.lease)
+                self._on_lease(header.lease, name)
             case "role":
                 for lease_id in header.role.unit_leases:
                     self.leases.pop(lease_id, None)
@@ -110,6 +107,15 @@ class Story:
                     self._enqueue(enqueue, name)
                 if header.txn.unit_id:
                     self._check_units(header.txn.unit_id, name)
+
+    def _on_lease(self, op: pb.LeaseOp, name: Name) -> None:
+        if op.reaction:  # given to nobody
+            self.leases[lease_id_of(name.epoch, name.log_index)] = op.expires_at_ms, op.duration_ms
+            return
+        self._lease(op, name)
+        self._check_groups(op.queue_id, name)
+        if not op.immediate:
+            self._begin_lease(lease_id_of(name.epoch, name.log_index), op)
 
     def _check_units(self, unit_id: bytes, name: Name) -> None:
         """A unit that has ended locks nothing any more; empty: that is all of them."""
@@ -176,7 +182,8 @@ class Story:
         """Of each group one message is leased."""
         queue = self.machine.queue(queue_id)
         held: dict[int, int] = {}
-        for start, end in (run for lease in queue.leases.values() for run in lease.ranges) if queue.groups else ():
+        leases = [lease for lease in queue.leases.values() if lease.locked is None] if queue.groups else ()
+        for start, end in (run for lease in leases for run in lease.ranges):
             for part in queue.segments.parts(start, end):
                 for index in range(part.start, part.end) if part.extra.groups else ():
                     group = group_of(part, index)

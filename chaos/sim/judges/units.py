@@ -46,7 +46,7 @@ class Units:
 
 def broken(pair: Pair, units: Units) -> Iterator[str]:
     """At the end of a run, at the member that serves."""
-    if not units.wanted:
+    if not units.wanted and not units.aborted:
         return
     for member in pair.members.values():
         if member.domain is None or not member.is_serving:
@@ -62,8 +62,8 @@ def broken(pair: Pair, units: Units) -> Iterator[str]:
 
 def _happened(stored: logs.Stored, units: Units) -> Iterator[str]:
     op = stored.header.txn
-    settled = any(not effect.backout for settle in op.settles for effect in settle.effects)
-    if op.unit_id in units.aborted and (op.enqueues or settled):
+    undone = [effect.backout or effect.unlock for settle in op.settles for effect in settle.effects]
+    if op.unit_id in units.aborted and (op.enqueues or op.removes or not all(undone)):
         yield f"unit {op.unit_id.hex()} was answered to have ended with nothing done, and {stored.name} has done it"
 
 
