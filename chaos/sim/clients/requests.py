@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tandemq.client.outgoing import Attributes
 
 REPLIES = ("reply", "reply", "twice", "other", "late", "reject", "release", "drop")
-TOO_LATE = frozenset({"ALREADY_REPLIED", "LEASE_LOST"})
+TOO_LATE = frozenset({"ALREADY_REPLIED", "LEASE_LOST", "TXN_ABORTED"})
 ANSWERS_EACH = 100
 """Numbers that a call of a responder may use."""
 LIFE_S = 60.0
@@ -150,11 +150,12 @@ class Answering(Taker):
 
 
 class Responder(Answering, Dequeuer):
-    """Takes requests by unary calls, and answers by them."""
+    """Takes requests by unary calls, and answers by them or by units of work. What it repeats is a call."""
 
     def __init__(self, pair: Pair, memory: Memory, plan: ClientPlan) -> None:
         super().__init__(pair, memory, plan)
         self.client: aio.Client | None = None
+        self.by_units: set[bytes] = set()
 
     async def work(self, client: aio.Client) -> None:
         self.client = client
@@ -162,7 +163,13 @@ class Responder(Answering, Dequeuer):
 
     async def send(self, batch: MessageBatch, each: ReceivedMessage, answer: bytes, name: bytes) -> None:
         assert self.client is not None
-        await self.client.reply(self.queue, batch.lease_id, each.index, answer, request_id=name)
+        if name[0] % 2 or name in self.by_units:
+            await self.client.reply(self.queue, batch.lease_id, each.index, answer, request_id=name)
+            return
+        self.by_units.add(name)
+        async with self.client.unit() as unit:
+            await unit.reply(self.queue, batch.lease_id, each.index, answer)
+        self.run.sometimes("an answer given by a unit")
 
 
 class Answerer(Answering, Consumer):

@@ -85,6 +85,7 @@ NAMED = MappingProxyType(
         "a unit refused: the lease was lost": "somebody else had the message",
         "an open unit committed": "over several calls",
         "an open unit rolled back": "and its messages went back",
+        "an answer given by a unit": "U16: its requester has it, and no other one",
         "an open unit was aborted": "it had ended before its client was done, and nothing of it happened",
         "a commit asked for again by a client that had died": "and it was answered",
         "a reaction that acted: cancel": "and what it cancelled nobody got",
