@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import chain
 from typing import NamedTuple
 
@@ -32,7 +32,7 @@ def segments_of(queue: QueueState, runs: Iterable[Run], *, delivered: bool) -> l
     `delivered`: the runs are a lease's, so each message's count includes that delivery; else a browser asks.
     """
     slices = []
-    locks = [] if delivered else [lease.ranges for lease in queue.leases.values() if lease.locked is not None]
+    locked = RangeSet() if delivered else _locked(queue)
     for start, end in runs:
         for part in queue.segments.parts(start, end):
             count = part.end - part.start
@@ -42,15 +42,15 @@ def segments_of(queue: QueueState, runs: Iterable[Run], *, delivered: bool) -> l
                 kept = part.extra.ordinals[part.offset : part.offset + count].tolist()
                 first_ordinal = kept[0]
                 ordinals = kept if kept[-1] - kept[0] >= count else None
-            counts = _delivery_counts(queue, part, locks, delivered=delivered)
+            counts = _delivery_counts(queue, part, locked, delivered=delivered)
             slices.append(SegmentSlice(part.log_index, part.start, first_ordinal, count, ordinals, counts))
     return slices
 
 
 def _delivery_counts(
-    queue: QueueState, part: Part, locks: Sequence[RangeSet], *, delivered: bool
+    queue: QueueState, part: Part, locked: RangeSet, *, delivered: bool
 ) -> list[int] | None:  # fmt: skip
-    """`locks`: what is leased, and delivered to nobody."""
+    """`locked`: what is leased, and delivered to nobody."""
     if delivered:
         if not queue.deliveries:
             return None
@@ -58,10 +58,16 @@ def _delivery_counts(
         return counts if max(counts) > 1 else None
     counts = [queue.deliveries.get(index, 0) + 1 for index in range(part.start, part.end)]
     waiting = queue.unleased_in(part.start, part.end)
-    for start, end in chain(waiting, *(lock.runs(part.start, part.end) for lock in locks)):
+    for start, end in chain(waiting, locked.runs(part.start, part.end)):
         for index in range(start, end):
             counts[index - part.start] -= 1  # it waits: the delivery that the others are in has not begun
     return counts
+
+
+def _locked(queue: QueueState) -> RangeSet:
+    """Made once a call: asked lock by lock for each record, a page beside thousands of them takes seconds."""
+    found = [lease.ranges for lease in queue.leases.values() if lease.locked is not None]
+    return RangeSet(sorted(chain.from_iterable(found)))
 
 
 def left_of(queue: QueueState, ranges: Iterable[common_pb2.IndexRange]) -> list[common_pb2.IndexRange]:

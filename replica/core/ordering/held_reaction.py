@@ -27,6 +27,8 @@ class Making:
     targets: list[int]
     rows: list[Message] = field(default_factory=list)
     """In their places, one each, or none."""
+    marks: list[bool] = field(default_factory=list)
+    """One a row: the message that it is made of was marked as persistent by its producer."""
     ends: Sequence[int] = ()
     begins: Sequence[int] = ()
     """Of the rows: when each expires, and when it is delivered; 0: never, and at once."""
@@ -48,14 +50,21 @@ class HeldReaction:
     """What it found, and what its commit acts on."""
     enters: frozenset[int]
     """Queues that it puts something into."""
-    call_of: Callable[[HeldReaction, Collection[int], Collection[int]], tuple[ReactCall, list[Message]]]
-    """At the commit: what it comes to, and the rows of the record. The first queues are those for whose room others
-    wait, the second ones those that the record has an entry for already. Raises Refused.
+    call_of: Callable[
+        [HeldReaction, Sequence[Addressed], Collection[int], Collection[int]], tuple[ReactCall, list[Message]]
+    ]
+    """At the commit: what it does, and the rows of the record. Takes the reports to senders that enter by it; the
+    queues for whose room others wait; those that the record has an entry for already. Raises Refused.
     """
     lease_id: int = 0
     """0: it has locked nothing."""
     kept_bytes: int = 0
     """That it was counted with."""
+
+    @property
+    def does_nothing(self) -> bool:
+        """Its commit does not ask whether it may be done, then: its queues may be gone."""
+        return not self.making.targets and not self.counts.kept and not self.reaction.report_to
 
     @property
     def entries(self) -> int:

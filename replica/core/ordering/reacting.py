@@ -24,6 +24,7 @@ from replica.core.ordering.travelling import CONTENT_TYPE, message_of
 from replica.core.state.outcomes import Failed, Moved, ReactionDone
 from replica.machine import Refused, columns_of, milliseconds
 from replica.machine.plan.content import check_counts
+from replica.machine.plan.dropping import leaving_of
 from replica.machine.plan.move import check_copy, ranges_of
 from replica.machine.plan.react import (
     Copies,
@@ -31,6 +32,7 @@ from replica.machine.plan.react import (
     check_count,
     check_other,
     check_reactions,
+    entering,
     kept_ms,
     plan_keep,
     plan_react,
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
     from replica.core.messages.bodies import Stored
     from replica.core.ordering.orders import Orders
     from replica.core.ordering.reaction import Reaction
+    from replica.core.ordering.reaction_reports import Addressed
     from replica.core.selection.selecting import Exact
     from replica.core.state.calls import Waiter
     from replica.core.state.shared import Shared
@@ -175,7 +178,7 @@ class Reacting:
 
     def _act(self, reaction: Reaction, queue: QueueState) -> tuple[ReactionDone, RecordHeader]:
         making, counts = self._found(reaction, queue)
-        call, rows = self._call(reaction, queue, making, counts, self.orders.room.lines)
+        call, rows = self._call(reaction, queue, making, counts, making.exceptions, self.orders.room.lines)
         header = plan_react(self.orders.machine.state, self.orders.time_ms, call)
         return self._order(header, rows, counts, reaction), header
 
@@ -203,13 +206,17 @@ class Reacting:
         queue: QueueState,
         making: Making,
         counts: ReactionCounts,
+        exceptions: Sequence[Addressed],
         lines: Collection[int],
         taken: Collection[int] = (),
         lease_id: int = 0,
     ) -> tuple[ReactCall, list[Message]]:
         """And the rows of the record, in their order. Counts the reports that find no room."""
         state = self.orders.machine.state
-        reports = plan(state, self.orders.time_ms, reaction, counts, making.exceptions, lines, taken)
+        if making.targets and reaction.to and state.named(reaction.to).queue_id in lines:
+            text = f"others wait for room in queue {reaction.to}; nothing is moved there before theirs"
+            raise Refused(Reason.REASON_QUEUE_FULL, text, {"queue": reaction.to}, 100)
+        reports = plan(state, self.orders.time_ms, reaction, counts, exceptions, lines, taken)
         made = self._copies(reaction, queue, making) if making.rows else None
         keeps, kept_rows = self._keeping(reaction, queue) if counts.kept else (None, [])
         forwards, going = self._going_on(reaction, queue) if counts.forwarded else (None, [])
@@ -247,8 +254,10 @@ class Reacting:
         """V15: lock what it would act on. Raises Refused with nothing done."""
         making, counts = self._found(reaction, queue)
         state = self.orders.machine.state
-        enters = {state.named(name).queue_id for name in (reaction.to, reaction.report_to) if name}
-        if reaction.update is not None:
+        self._check_holdable(reaction, queue, making, counts)
+        to = reaction.to if making.targets else ""
+        enters = {state.named(name).queue_id for name in (to, reaction.report_to) if name}
+        if making.targets and reaction.update is not None:
             enters.add(queue.queue_id)
         if counts.kept:
             enters.add(state.named(kept_queue(queue.name)).queue_id)
@@ -256,6 +265,17 @@ class Reacting:
         self.orders.units.hold(held)
         reaction.begin(reaction.queue_id, reaction.bound, reaction.epoch)  # what it has found is not needed any more
         return self._held(held, duplicate=False)
+
+    def _check_holdable(self, reaction: Reaction, queue: QueueState, making: Making, counts: ReactionCounts) -> None:
+        """What no commit could do is refused at once (U4). Room is looked for at the commit."""
+        state, now_ms = self.orders.machine.state, self.orders.time_ms
+        try:
+            call, _ = self._call(reaction, queue, making, counts, making.exceptions, ())
+            entering(state, now_ms, call, {queue.queue_id: leaving_of(queue, ranges_of(call.targets))}, 0)
+        except Refused as refused:
+            if refused.reason != Reason.REASON_QUEUE_FULL:
+                raise
+        counts.unreported = 0
 
     def _held(self, held: HeldReaction, *, duplicate: bool) -> ReactionDone:
         counts = ReactionCounts()
@@ -265,18 +285,23 @@ class Reacting:
         return ReactionDone(counts, self.shared.state.epoch, self.orders.copies, duplicate=duplicate, held=targets)
 
     def _call_of_commit(
-        self, held: HeldReaction, lines: Collection[int], taken: Collection[int]
+        self,
+        held: HeldReaction,
+        exceptions: Sequence[Addressed],
+        lines: Collection[int],
+        taken: Collection[int],
     ) -> tuple[ReactCall, list[Message]]:
         reaction, making = held.reaction, held.making
         state = self.orders.machine.state
         queue = state.numbered(reaction.queue_id)
         check_reactions(queue)
         check_other(state, queue, reaction.to, reaction.report_to)  # other queues may have these names by now
-        if reaction.update is not None:
-            for row in making.rows:
+        for index, row, marked in zip(making.targets if making.rows else (), making.rows, making.marks, strict=True):
+            row.persistent = not queue.copy_is_volatile(index, marked=marked)  # it may be on disk by now (R153)
+            if reaction.update is not None:
                 self._mark(row, reaction, queue)  # where it is kept is known now
         held.counts.unreported = 0
-        return self._call(reaction, queue, making, held.counts, lines, taken, held.lease_id)
+        return self._call(reaction, queue, making, held.counts, exceptions, lines, taken, held.lease_id)
 
     def _keeping(self, reaction: Reaction, queue: QueueState) -> tuple[EnqueueOp, list[Message]]:
         """V11: what enters the queue of those that are kept."""
@@ -331,7 +356,9 @@ class Reacting:
                 continue
             making.targets.append(found.index)
             if row is not None:
+                assert found.message is not None, "it is made of it"
                 making.rows.append(row)
+                making.marks.append(found.message.persistent)
                 size += row.ByteSize()
             elif found.message is not None and found.message.reply_to:
                 report = exception_of(found, queue.name, reaction.exceptions)

@@ -46,8 +46,14 @@ def with_reactions(
     """The call of the commit, and its body. `rows`: of the puts and of the answers. Raises Refused."""
     calls, entering = [], []
     taken = {number for each in unit.reactions.values() for number in each.enters} | unit.puts.keys()
+    # Reports of all of them for one queue are one entry of the record: they enter by the first that has any.
+    exceptions = [report for held in unit.reactions.values() for report in held.making.exceptions]
     for held in unit.reactions.values():
-        call, own = held.call_of(held, lines, taken - held.enters)
+        if held.does_nothing:
+            continue
+        mine = exceptions if held.making.exceptions else []
+        exceptions = [] if mine else exceptions
+        call, own = held.call_of(held, mine, lines, taken - held.enters)
         taken.update(op.queue_id for op in call.reports)
         calls.append(call)
         entering += own
