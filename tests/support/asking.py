@@ -16,11 +16,12 @@ from tests.support.clients import check_contents, remaining
 from tests.support.describing import log_text, messages_on_disk, names, register_text
 from tests.support.grammar import CommandError, command
 from tests.support.pair import drive
+from tests.support.reacting import Reacting
 from tests.support.weighing import Weighing
 from tests.support.writing import Writing
 
 
-class Story(Writing, Batching, Weighing):
+class Story(Writing, Batching, Weighing, Reacting):
     """The whole language over the deterministic pair.
 
     `heed=False` skips every `expect`: what is left are the checks that run at each step and at the end. A rule that is
@@ -272,6 +273,7 @@ class Story(Writing, Batching, Weighing):
         self.check_read()
         self.check_batches()
         self.check_weights()
+        self.check_queues()
         self._handoffs_ended()
 
     def _handoffs_ended(self) -> None:

@@ -51,6 +51,12 @@ PLACES = {
     "VERDICT": Place("continue|assume|failed|wait|alive", "a verdict: continue, assume, failed, wait or alive"),
     "ANSWER": Place("done|[A-Z_,]+", "done, IN_DOUBT or reasons in capitals, with commas between them"),
     "REASON": Place(r"[A-Z_]+", "a reason in capitals"),
+    "QUEUE": Place("q|r|s|q.dead", "a queue: q, r, s, or q.dead with the dead letters of q"),
+    "WITH": Place(r"[a-z]+(=[a-z0-9-]+)?(,[a-z]+(=[a-z0-9-]+)?)*", "what is said of it: group=g,delay=500"),
+    "ACTION": Place(
+        r"delete|move=[a-z]+|update=[a-z0-9-]+", "what is done: delete, move=QUEUE, or update=OP, its new payload"
+    ),
+    "SCOPE": Place("first|all", "first or all"),
 }
 
 
