@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import replica.core.ordering.open_units
 from chaos.sim.bugs.planting import Patch, bug
 from replica.core.messages.bodies import columns_without_properties
-from replica.core.ordering.open_units import OpenUnits
+from replica.core.ordering.open_units import OpenUnits, UnitEnding
 from replica.core.ordering.units import order_unit
 from replica.machine import EnqueueCall, Fresh, Machine
 from replica.machine.plan.enqueue import plan_enqueue
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from replica.core.ordering.desk import Desk
+    from replica.core.ordering.open_unit import OpenUnit
     from replica.core.state.calls import PutInUnit, Transact, Waiter
     from replica.machine.state.state import State
     from tandemq.peer.v1 import record_pb2
@@ -77,3 +78,19 @@ def commits_are_not_remembered(patch: Patch) -> None:
         order_unit(orders, waiter, changed, lines, on_ordered)
 
     patch.setattr(replica.core.ordering.open_units, "order_unit", order)
+
+
+@bug("commit-executed-twice", "U11", "A commit that is repeated puts its messages once more.", UNITS)
+def commits_leave_their_units_open(patch: Patch) -> None:
+    original = OpenUnits._forget  # what is taken out
+
+    def forget(units: OpenUnits, unit: OpenUnit, how: UnitEnding) -> None:
+        if how != UnitEnding.COMMITTED:
+            original(units, unit, how)
+            return
+        units.gets -= len(unit.lease_ids)
+        for done in (unit.got, unit.settles, unit.replies, unit.reactions):
+            done.clear()
+
+    commits_are_not_remembered(patch)
+    patch.setattr(OpenUnits, "_forget", forget)

@@ -11,7 +11,9 @@ import replica.core.ordering.reacting
 import replica.core.ordering.reaction_looks
 import replica.machine.apply.apply
 from chaos.sim.bugs.planting import Patch, bug
+from replica.core.ordering.kept_looks import Candidates, KeptLooks
 from replica.core.ordering.kept_reactions import KeptReactions
+from replica.core.ordering.kept_watch import QueueWatch
 from replica.core.ordering.reacting import Reacting
 from replica.machine.apply.locks import forget_locked
 from replica.machine.plan.open_unit import plan_end
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from replica.core.ordering.reaction import Reaction
     from replica.core.selection.filters import Read
     from replica.core.state.calls import Waiter
-    from replica.machine import Lease, Narrower, QueueState
+    from replica.machine import Lease, Narrower, Part, QueueState
     from replica.machine.plan.react import ReactCall
     from replica.machine.sets.ranges import Run
     from replica.machine.state.state import State
@@ -116,3 +118,29 @@ def kept_reactions_are_never_used_up(patch: Patch) -> None:
         return plan_react(state, now_ms, replace(call, used=None))
 
     patch.setattr(replica.core.ordering.reacting, "plan_react", forgetful)
+
+
+@bug("kept-lost-at-takeover", "V11", "A new master does not know which reactions its predecessor kept.", REACTIONS)
+def kept_reactions_are_lost_at_takeover(patch: Patch) -> None:
+    begin, candidates = KeptReactions.begin, KeptLooks.candidates
+    lost: dict[tuple[KeptLooks, int], int] = {}
+
+    def begin_without(self: KeptReactions) -> None:
+        begin(self)
+        for store in self.orders.machine.state.kept.values():
+            lost[self.looks, store.queue_id] = store.next_index
+
+    def without(self: KeptLooks, queue: QueueState, store: QueueState, part: Part, index: int, row: Read) -> Candidates:
+        found, first = candidates(self, queue, store, part, index, row), lost.get((self, store.queue_id), 0)
+        return found._replace(indexes=[each for each in found.indexes if each >= first])
+
+    patch.setattr(KeptReactions, "begin", begin_without)
+    patch.setattr(KeptLooks, "candidates", without)
+
+
+@bug("kept-not-asked-on-return", "V13", "A kept reaction is not asked about what a consumer gives back.", REACTIONS)
+def returns_are_not_asked_about(patch: Patch) -> None:
+    def came_back(_self: QueueWatch, _queue: QueueState, _start: int, _end: int) -> None:
+        return
+
+    patch.setattr(QueueWatch, "_came_back", came_back)

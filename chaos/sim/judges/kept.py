@@ -56,6 +56,8 @@ class KeptOnes:
         self.all: list[KeptOne] = []
         self.hits = 0
         """Messages that one has acted on and that nobody had had before."""
+        self.hits_on_return = 0
+        """And those that somebody had had, and had not settled."""
 
     def add(self, copy: Copy, shelf: Shelf) -> None:
         """A reaction enters its queue."""
@@ -85,6 +87,7 @@ class KeptOnes:
             if not any(one.copy in used if used else not one.first for one in known):
                 yield ONCE, f"{name}: {name_of(copy)} is reacted to ({verb}), and nothing is kept that would"
             self.hits += not copy.was_held
+            self.hits_on_return += copy.was_held
         if used and len(targets) != 1:
             yield ONCE, f"{name}: {len(targets)} messages use up one reaction"
 

@@ -28,6 +28,8 @@ def reactions_do_as_they_were_asked(pair: Pair, found: Fates) -> Iterator[tuple[
             _note(pair, done, asked)
     if found.kept.hits:
         pair.run.sometimes("a kept reaction that acted on what arrived")
+    if found.kept.hits_on_return:
+        pair.run.sometimes("a kept reaction that acted on what came back")
     for book in pair.run.books:
         for request_id, applied in book.wishes.reacted.items():
             acted = found.reactions.get(request_id)

@@ -93,6 +93,7 @@ NAMED = MappingProxyType(
         "a reaction that acted: change": "and its sender heard of the end of what it had become",
         "a reaction that found its messages with a consumer": "and left them alone",
         "a kept reaction that acted on what arrived": "and nobody was given it",
+        "a kept reaction that acted on what came back": "and nobody was given it again",
         "a reaction in a unit that its commit carried out": "V15: and what it had locked nobody got",
         "a reaction in a unit that was rolled back": "and what it had locked was where it had been",
         "a reaction in a unit that was left to its deadline": "and no longer",
