@@ -74,6 +74,10 @@ async def test_x2_a_batch_of_a_stream_that_is_repeated_goes_on_once(pairs: Pairs
         assert {(each.queue, each.first_index, each.count) for each in answers} == {
             (open_.queue, answers[0].first_index, 2)
         }
+        stream = QueueServiceStub(members[0].channel).Produce(timeout=OUTER_S)
+        await stream.write(ProduceRequest(open=ProduceOpen(client_id=open_.client_id, queue=f"{open_.queue}-2")))
+        assert (await stream.read()).opened.last_sequence == 0, "another queue there is another row of numbers"
+        await stream.done_writing()
         for queue, reason in (("//nobody/q", "MANAGER_NOT_FOUND"), (f"//east/{orders}", "QUEUE_NOT_FOUND")):
             batch.queue = queue
             stream = QueueServiceStub(members[1].channel).Produce(timeout=OUTER_S)

@@ -101,6 +101,21 @@ def test_v20_what_was_ordered_before_the_opening_is_reported_at_its_commit(pair:
     assert heard(waiter) == [(0, 1)]
 
 
+@pytest.mark.parametrize("steps", range(1, 8))
+def test_v20_what_is_ordered_while_another_record_is_committed_is_reported_at_its_own_commit(
+    pair: Pair, steps: int
+) -> None:
+    create(pair, "r")
+    _, waiter = watched(pair.a)
+    Producer(pair, "other", "r").send(pair.a)
+    for _ in range(steps):
+        pair.one()
+    sent(pair, 1, settle=False)
+    assert heard(waiter) == []
+    pair.settle(200)
+    assert heard(waiter) == [(0, 1)]
+
+
 def test_v20_several_queues_are_watched_at_once(pair: Pair) -> None:
     create(pair, "r")
     _, waiter = watched(pair.a, ("r", 1), ("q", 2))

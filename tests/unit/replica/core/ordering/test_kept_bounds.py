@@ -7,11 +7,14 @@ from typing import Any
 import pytest
 
 from replica.core.ordering import kept_looks, kept_reactions
-from replica.machine import Limits
+from replica.core.state.calls import PendingEnqueue
+from replica.machine import EnqueueCall, Limits, columns_of
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_PURGE
 from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
-from tests.support.clients import Reader
+from tandemq.v1.message_pb2 import MessageBatch
+from tandemq.v1.queue_service_pb2 import EnqueueBatch
+from tests.support.clients import Reader, Waiter
 from tests.unit.replica.core.ordering.test_dying import info, payloads, take
 from tests.unit.replica.core.ordering.test_kept_reactions import (
     ALL,
@@ -127,3 +130,14 @@ def test_a_queue_waits_for_no_other_one_that_is_deep(monkeypatch: pytest.MonkeyP
         pair.settle(100)
     assert got(reader) == [b"2"]
     assert now.core.kept.unasked, "the deep one is not looked through yet"
+
+
+def test_v11_it_acts_no_more_when_its_time_is_over_and_no_record_has_said_so() -> None:
+    pair, master = begin()
+    keep(pair, ttl_ms=5_000, group_id="g")
+    pair.now_ms += 6_000  # nobody has looked at the clock
+    rows = EnqueueBatch(queue="q", messages=MessageBatch(payloads=[b"1"], group_ids=["g"]))
+    call = EnqueueCall("q", b"", 0, columns_of(rows), master.name, request_id=b"of the sender".rjust(16))
+    master.submit(PendingEnqueue(Waiter(), call, rows.SerializeToString()))
+    pair.settle(200)
+    assert payloads(master, "q") == [b"1"]

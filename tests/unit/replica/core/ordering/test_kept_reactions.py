@@ -14,9 +14,9 @@ from replica.core.ordering import kept_reactions
 from replica.core.ordering.reaction import ToKeep
 from replica.core.selection.filters import filter_of
 from replica.core.selection.selecting import Exact, Matcher
-from replica.core.state.calls import PendingCall, Publish, StageRows
+from replica.core.state.calls import PendingCall, PendingEnqueue, Publish, StageRows
 from replica.core.state.outcomes import Failed
-from replica.machine import AliasCall, Limits, PublishCall, SettleCall, StageCall, columns_of
+from replica.machine import AliasCall, EnqueueCall, Limits, PublishCall, SettleCall, StageCall, columns_of
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE, QUEUE_ACTION_PURGE
 from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange, Reason
@@ -131,6 +131,20 @@ def test_v11_v12_what_has_not_come_yet_is_cancelled_when_it_comes() -> None:
     alike(pair)
 
 
+def test_v12_its_record_stands_directly_behind_that_of_the_messages() -> None:
+    """In the same step: no tick of the clock passes, and nothing has been written or sent."""
+    pair, master = begin()
+    keep(pair, group_id="g")
+    log = master.shared.log
+    before = log.last_index
+    rows = EnqueueBatch(queue="q", messages=MessageBatch(payloads=[b"1", b"2"], group_ids=["g", "h"]))
+    call = EnqueueCall("q", b"", 0, columns_of(rows), master.name, request_id=b"of the sender".rjust(16))
+    master.submit(PendingEnqueue(Waiter(), call, rows.SerializeToString()))
+    assert [log.header_at(at).WhichOneof("op") for at in range(before + 1, log.last_index + 1)] == ["enqueue", "txn"]
+    pair.settle(200)
+    assert payloads(master, "q") == [b"2"]
+
+
 @pytest.mark.requirement("R201", "R215")
 def test_v12_a_whole_group_is_cancelled_those_that_come_later_too() -> None:
     """Worked example 7: 3 of 5 are there, one leased, one delayed; the leased one is released, 4 and 5 arrive."""
@@ -236,7 +250,8 @@ def test_v13_what_was_looked_at_stays_with_its_consumer() -> None:
 def test_v13_what_is_behind_waits_too_for_the_order_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     pair, master = begin()
     keep(pair, group_id="g")
-    send(pair, "q", b"1", b"2")
+    send(pair, "q", b"1")
+    send(pair, "q", b"2")  # by another record
     holder = take(pair, 1)
     monkeypatch.setattr(kept_reactions, "LOOKS_MAX", 0)
     pair.settle(1_000)

@@ -10,12 +10,15 @@ from replica.core.ordering import reacting, reaction_looks
 from replica.core.ordering.reacting import Reacting
 from replica.core.ordering.reaction import Reaction
 from replica.core.selection.filters import filter_of
+from replica.core.state.calls import PendingEnqueue
 from replica.core.state.outcomes import Failed, Moved, ReactionDone
+from replica.machine import EnqueueCall, columns_of
 from replica.machine.plan import react
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE, ReactionCounts
 from tandemq.v1.common_pb2 import Reason
-from tandemq.v1.message_pb2 import MessageFilter
+from tandemq.v1.message_pb2 import MessageBatch, MessageFilter
 from tandemq.v1.queue_admin_service_pb2 import GROUP_MODE_ORDERED, QueueConfig
+from tandemq.v1.queue_service_pb2 import EnqueueBatch
 from tests.support.clients import Producer, Waiter, create
 from tests.support.pair import Pair
 from tests.unit.replica.core.ordering.test_dying import begin, contents, info, payloads, reject, take
@@ -170,8 +173,10 @@ def test_v4_delayed_and_blocked_messages_are_acted_on_and_their_lines_go_on() ->
     assert (info(master).ready, info(master).blocked, info(master).delayed) == (1, 1, 0), (
         "the next of the group is first"
     )
+    assert counts(run(pair, where(correlation_id="c"), first=True, request_id=b"3" * 16)) == {"applied": 1}
+    assert (info(master).ready, info(master).blocked) == (1, 0), "one that waits behind it"
     pair.settle(70_000)
-    assert payloads(master, "q") == numbered(2, 3)
+    assert payloads(master, "q") == numbered(2)
 
 
 def test_v5_the_first_is_the_one_that_would_be_delivered_first() -> None:
@@ -312,6 +317,24 @@ def test_what_was_ordered_and_is_not_committed_is_acted_on_too() -> None:
     pair.settle()
     assert len(producer.acked) == 1
     assert payloads(master, "q") == payloads(master.peer, "q") == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [({"group_id": "g"}, [2]), ({"correlation_id": "c"}, [3]), ({"group_id": "g", "correlation_id": "c"}, [2, 3])],
+)
+def test_v3_of_what_is_not_committed_yet_all_that_is_asked_for_is_looked_at(
+    asked: dict[str, Any], left: list[int]
+) -> None:
+    """No index knows it: each message is read."""
+    pair, master = filled()
+    batch = MessageBatch(payloads=numbered(1, 2, 3), group_ids=["g", "h", "g"], correlation_ids=["c", "c", "d"])
+    rows = EnqueueBatch(queue="q", messages=batch)
+    call = EnqueueCall("q", b"", 0, columns_of(rows), "a", request_id=b"of the sender".rjust(16))
+    master.submit(PendingEnqueue(Waiter(), call, rows.SerializeToString()))
+    assert counts(run(pair, where(**asked))) == {"applied": 3 - len(left)}
+    pair.settle(200)
+    assert payloads(master, "q") == numbered(*left)
 
 
 def test_whoever_loses_the_mastership_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
 from replica.machine import Limits, Machine, QueuePut, QueueSettling, Refused, UnitCall, columns_of
+from replica.machine.plan.reply import ReplyCall
 from replica.machine.plan.unit import QUEUES_MAX, plan_unit
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, message_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
-from tests.unit.replica.machine.driver import ACK, EXTEND, REJECT, RELEASE, Driver, indexes_of, ranges_of
+from tests.unit.replica.machine.driver import ACK, EXTEND, REJECT, RELEASE, Driver, batch_of, indexes_of, ranges_of
 
 
 def settling(lease_id: int, *runs: tuple[int, int], outcome: int = ACK, queue: str = "q") -> QueueSettling:
@@ -146,6 +148,7 @@ def test_u7_what_leaves_makes_room_for_what_enters() -> None:
     lease_id, _ = driver.lease()
     unit(driver, [settling(lease_id, (1, 1))], puts(("q", [1])))
     assert driver.browse() == [2]
+    assert driver.info().highest_length == 1, "it has left before the other one enters (U2)"
     assert refused(driver, (), puts(("q", [1]))).reason == common_pb2.REASON_QUEUE_FULL
 
 
@@ -225,6 +228,18 @@ def test_u7_any_refusal_refuses_all(three: Driver) -> None:
     three.queue(record_pb2.QUEUE_ACTION_CLOSE, "s", member="a")
     assert refused(three, settles, puts(("r", [1]), ("s", [1]))).reason == common_pb2.REASON_INVALID_STATE
     assert (three.info().length, three.info("r").length) == (1, 0)
+
+
+def test_u16_a_request_has_one_answer_of_a_unit(driver: Driver) -> None:
+    driver.create("t", queue_type=admin_pb2.QUEUE_TYPE_TWO_WAY)
+    driver.enqueue(batch_of([1], queue="t"))
+    lease_id, _ = driver.lease(name="t")
+    answer = ReplyCall("t", lease_id, 1, 1)
+    once = replace(call(driver, (), ()), replies=(answer,))
+    twice = replace(once, replies=(answer, answer))
+    assert len(plan_unit(driver.master.state, driver.now_ms, once).txn.replies) == 1
+    why = driver.refusal(lambda: driver.plan(lambda: plan_unit(driver.master.state, driver.now_ms, twice)))
+    assert why.reason == common_pb2.REASON_ALREADY_REPLIED
 
 
 def test_u6_what_the_lease_does_not_hold_is_not_settled_in_a_unit(three: Driver) -> None:

@@ -71,6 +71,25 @@ async def test_x4_a_batch_of_which_nothing_is_left_is_no_obstacle(
 
 
 @pytest.mark.slow
+async def test_x3_a_new_batch_has_a_number_that_is_new_at_the_target(managers: Managers) -> None:
+    """East went back to a backup: west has had batches of it that it does not know."""
+    async with open_manager(managers.west), aio.connect(managers.west.listen_client) as west:
+        await west.create_queue("orders")
+        for payload, number in ((b"1", 2), (b"2", 0)):
+            async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+                await east.transact([], {"//west/orders": [payload]}, forward=True)
+                await until(lambda east=east: is_empty(east), "it is acknowledged")  # type: ignore[misc]  # of this turn
+            if number:
+                found = await west.writer_state(WRITER)
+                assert found is not None
+                assert found.batch == number - 1
+                unknown = {"orders": [b"unknown"]}
+                await west.transact([], unknown, writer=WRITER, number=number, after=1, query_id=found.query_id)
+        assert await payloads(west) == [b"1", b"unknown", b"2"]
+        assert await _last_number(west) == 3
+
+
+@pytest.mark.slow
 async def test_x3_a_number_of_somebody_else_of_this_name_acknowledges_nothing(
     managers: Managers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
