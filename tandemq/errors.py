@@ -197,6 +197,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "TXN_TOO_LARGE": _INVALID,
         "TXN_ABORTED": Rule("ABORTED", definite=True, retryable=False),
         "REACTION_DISABLED": _STATE,
+        "GROUP_MISMATCH": _STATE,
     }
 )
 

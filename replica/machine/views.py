@@ -9,6 +9,7 @@ from typing import NamedTuple
 from replica.machine.sets.pages import Level
 from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.sets.spans import Spans
+from replica.machine.state.gathering import WholeGroups
 from replica.machine.state.queue import QueueState
 from replica.machine.state.segments import Part
 from tandemq.v1 import common_pb2
@@ -135,6 +136,7 @@ def queue_info(queue: QueueState, member: str, coming: int = 0) -> admin_pb2.Que
         delayed=delayed,
         dying=dying,
         blocked=blocked,
+        groups_gathering=queue.groups.gathering if isinstance(queue.groups, WholeGroups) else 0,
         dead_lettered_total=queue.totals.dead_lettered,
         purged_total=queue.totals.purged,
         bytes=queue.bytes,

@@ -35,6 +35,11 @@ _TEXT = MappingProxyType(
         Reason.REASON_MESSAGE_TOO_LARGE: (
             "a message is larger than max_message_bytes of queue {}; send less, or raise it"
         ),
+        Reason.REASON_GROUP_MISMATCH: (
+            "a message does not fit its group in queue {} (group_mode COMPLETE): it needs a group_sequence that is not "
+            "there yet, none beyond the last one of its group or what a group may have, and no group that is whole"
+        ),
+        Reason.REASON_QUOTA_EXCEEDED: "queue {}: as many groups gather as may; wait until some are whole",
         Reason.REASON_QUEUE_FULL: "queue {} is at its max_length or max_bytes; consume, or raise the limit",
     }
 )

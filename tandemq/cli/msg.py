@@ -65,6 +65,10 @@ def msg() -> None:
 @click.option(
     "--group-id", help="Found by `msg receive --group-id`; queues of group_mode ordered keep the order of a group."
 )
+@click.option(
+    "--group-sequence", type=click.IntRange(1), help="Queues of group_mode complete: its place in its group, from 1."
+)
+@click.option("--last-in-group", is_flag=True, help="The group is whole with this one and all before it.")
 @click.option("--reply-to", help="Queue that an answer should go to as well.")
 @click.option(
     "--wait",
@@ -191,11 +195,13 @@ def _attributes_of(options: dict[str, Any]) -> Attributes:
         found["delay"] = timedelta(milliseconds=options["delay"])
     if options["deliver_at"] is not None:
         found["deliver_at"] = options["deliver_at"]
-    for name in ("content_type", "correlation_id", "reply_to", "group_id", "dedup_id"):
+    for name in ("content_type", "correlation_id", "reply_to", "group_id", "group_sequence", "dedup_id"):
         if options[name]:
             found[name] = options[name]
     if options["inert"]:
         found["inert"] = True
+    if options["last_in_group"]:
+        found["last_in_group"] = True
     if options["properties"]:
         found["properties"] = dict(options["properties"])
     return found
@@ -353,7 +359,10 @@ def facts_of(message: ReceivedMessage) -> dict[str, Any]:
     facts["properties"] = {name: _json_value(value) for name, value in message.properties.items()}
     facts["delivery_count"] = message.delivery_count
     attributes = message.attributes
-    for name in ("priority", "content_type", "correlation_id", "reply_to", "group_id"):
+    for name in (
+        *("priority", "content_type", "correlation_id", "reply_to"),
+        *("group_id", "group_sequence", "last_in_group"),
+    ):
         if name in attributes:
             facts[name] = attributes[name]
     return facts

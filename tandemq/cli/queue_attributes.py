@@ -18,7 +18,7 @@ _ENUMS = MappingProxyType(
         "persistence": ("persistent", "volatile", "conditional"),
         "queue_type": ("one_way", "one_way_ack", "one_way_queued_ack", "two_way"),
         "overflow": ("reject", "drop_head"),
-        "group_mode": ("none", "ordered"),
+        "group_mode": ("none", "ordered", "complete"),
         "default_settle": ("lease", "immediate"),
     }
 )
@@ -46,6 +46,7 @@ def attribute_options(command: Command) -> Command:
         click.option("--empty-idle-expiry", type=DURATION, help="Deleted when idle for so long; 0 = never."),
         click.option("--reply-timeout", type=DURATION, help="two_way: how long a request may wait for its answer."),
         click.option("--completion-retention", type=DURATION, help="How long the end of a message can be asked for."),
+        click.option("--group-timeout", type=DURATION, help="group-mode complete: how long a group may gather."),
         click.option("--dedup-window", type=DURATION, help="How long dedup ids are remembered."),
         click.option("--dedup-max", type=int, help="How many of them at most."),
         click.option("--enqueue/--no-enqueue", "enqueue_enabled", default=None, help="Allow sending."),

@@ -66,6 +66,7 @@ GENERAL_STEPS = MappingProxyType(
         "NOT_TWO_WAY": "acknowledge it instead: `tandemq msg receive QUEUE --ack`",
         "BAD_SELECTOR": "correct it; one that works: \"colour = 'red' AND weight > 2\"",
         "OUT_OF_RANGE": "see where it begins and ends: `tandemq queue journal NAME --head`",
+        "GROUP_MISMATCH": "give it the --group-sequence that is missing, or another --group-id",
         "READER_NOT_FOUND": "see `tandemq queue reader list`",
         "READER_LOST": (
             "see `tandemq queue reader list`; then begin anew: `tandemq queue reader register NAME --restart`"

@@ -28,6 +28,8 @@ class Attributes(TypedDict, total=False):
     correlation_id: str
     reply_to: str
     group_id: str
+    group_sequence: int  # queue of group_mode complete: its place in the group, from 1
+    last_in_group: bool  # none of its group comes after it
     dedup_id: str  # a second message with the same one, within the queue's window, is not stored
     properties: Mapping[str, Value]
     inert: bool  # no reaction acts on it (Client.react)
@@ -66,6 +68,8 @@ def to_message(payload: bytes, attributes: Attributes) -> message_pb2.Message:
         group_id=attributes.get("group_id", ""),
         dedup_id=attributes.get("dedup_id", ""),
         inert=attributes.get("inert", False),
+        group_sequence=attributes.get("group_sequence", 0),
+        last_in_group=attributes.get("last_in_group", False),
     )
     if "persistent" in attributes:
         message.persistent = attributes["persistent"]
@@ -106,8 +110,7 @@ def write_columns(batch: message_pb2.MessageBatch, rows: Sequence[Attributes | N
             batch.correlation_ids.extend([given.get("correlation_id", "")] * count)
         if "reply_to" in used:
             batch.reply_tos.extend([given.get("reply_to", "")] * count)
-        if "group_id" in used:
-            batch.group_ids.extend([given.get("group_id", "")] * count)
+        _write_groups(batch, used, given, count)
         if "dedup_id" in used:
             batch.dedup_ids.extend([given.get("dedup_id", "")] * count)
         if "inert" in used:
@@ -115,6 +118,15 @@ def write_columns(batch: message_pb2.MessageBatch, rows: Sequence[Attributes | N
         if "properties" in used:
             entries = {name: to_property(value) for name, value in given.get("properties", {}).items()}
             batch.properties.extend([message_pb2.Properties(entries=entries)] * count)
+
+
+def _write_groups(batch: message_pb2.MessageBatch, used: set[str], given: Attributes, count: int) -> None:
+    if "group_id" in used:
+        batch.group_ids.extend([given.get("group_id", "")] * count)
+    if "group_sequence" in used:
+        batch.group_sequences.extend([given.get("group_sequence", 0)] * count)
+    if "last_in_group" in used:
+        batch.lasts_in_group.extend([given.get("last_in_group", False)] * count)
 
 
 def _milliseconds(duration: timedelta) -> int:

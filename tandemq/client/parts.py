@@ -87,6 +87,10 @@ class SegmentPart:
             found["reply_to"] = text
         if text := _at(batch.group_ids, place, ""):
             found["group_id"] = text
+        if sequence := _at(batch.group_sequences, place, 0):
+            found["group_sequence"] = sequence
+        if _at(batch.lasts_in_group, place, False):
+            found["last_in_group"] = True
         if _at(batch.inerts, place, False):
             found["inert"] = True
         if batch.properties:
@@ -143,6 +147,10 @@ class RowsPart:
             found["reply_to"] = message.reply_to
         if message.group_id:
             found["group_id"] = message.group_id
+        if message.group_sequence:
+            found["group_sequence"] = message.group_sequence
+        if message.last_in_group:
+            found["last_in_group"] = True
         if message.inert:
             found["inert"] = True
         if message.properties:

@@ -35,6 +35,7 @@ COPIES_NEVER = 1_000
 COLUMNS = (
     "payloads", "priorities", "persistence", "ttls_ms", "content_types", "correlation_ids", "reply_tos", "group_ids",
     "properties", "delays_ms", "deliver_at_ms", "dedup_ids", "inerts",
+    "group_sequences", "lasts_in_group",
 )  # fmt: skip
 
 

@@ -125,6 +125,7 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_TXN_TOO_LARGE: _ClassVar[Reason]
     REASON_TXN_ABORTED: _ClassVar[Reason]
     REASON_REACTION_DISABLED: _ClassVar[Reason]
+    REASON_GROUP_MISMATCH: _ClassVar[Reason]
 
 class Warning(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -228,6 +229,7 @@ REASON_BAD_WEIGHTS: Reason
 REASON_TXN_TOO_LARGE: Reason
 REASON_TXN_ABORTED: Reason
 REASON_REACTION_DISABLED: Reason
+REASON_GROUP_MISMATCH: Reason
 WARNING_UNSPECIFIED: Warning
 WARNING_PERSISTENCE_DOWNGRADED: Warning
 

@@ -38,7 +38,7 @@ class Properties(_message.Message):
     def __init__(self, entries: _Optional[_Mapping[str, PropertyValue]] = ...) -> None: ...
 
 class Message(_message.Message):
-    __slots__ = ("payload", "priority", "persistent", "ttl", "content_type", "correlation_id", "reply_to", "group_id", "properties", "delay", "deliver_at", "dedup_id", "inert")
+    __slots__ = ("payload", "priority", "persistent", "ttl", "content_type", "correlation_id", "reply_to", "group_id", "properties", "delay", "deliver_at", "dedup_id", "inert", "group_sequence", "last_in_group")
     class PropertiesEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -59,6 +59,8 @@ class Message(_message.Message):
     DELIVER_AT_FIELD_NUMBER: _ClassVar[int]
     DEDUP_ID_FIELD_NUMBER: _ClassVar[int]
     INERT_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    LAST_IN_GROUP_FIELD_NUMBER: _ClassVar[int]
     payload: bytes
     priority: int
     persistent: bool
@@ -72,10 +74,12 @@ class Message(_message.Message):
     deliver_at: _timestamp_pb2.Timestamp
     dedup_id: str
     inert: bool
-    def __init__(self, payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., persistent: bool = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., content_type: _Optional[str] = ..., correlation_id: _Optional[str] = ..., reply_to: _Optional[str] = ..., group_id: _Optional[str] = ..., properties: _Optional[_Mapping[str, PropertyValue]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., deliver_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., dedup_id: _Optional[str] = ..., inert: bool = ...) -> None: ...
+    group_sequence: int
+    last_in_group: bool
+    def __init__(self, payload: _Optional[bytes] = ..., priority: _Optional[int] = ..., persistent: bool = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., content_type: _Optional[str] = ..., correlation_id: _Optional[str] = ..., reply_to: _Optional[str] = ..., group_id: _Optional[str] = ..., properties: _Optional[_Mapping[str, PropertyValue]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., deliver_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., dedup_id: _Optional[str] = ..., inert: bool = ..., group_sequence: _Optional[int] = ..., last_in_group: bool = ...) -> None: ...
 
 class MessageBatch(_message.Message):
-    __slots__ = ("payloads", "priorities", "persistence", "ttls_ms", "content_types", "correlation_ids", "reply_tos", "group_ids", "properties", "delays_ms", "deliver_at_ms", "dedup_ids", "inerts")
+    __slots__ = ("payloads", "priorities", "persistence", "ttls_ms", "content_types", "correlation_ids", "reply_tos", "group_ids", "properties", "delays_ms", "deliver_at_ms", "dedup_ids", "inerts", "group_sequences", "lasts_in_group")
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
     PRIORITIES_FIELD_NUMBER: _ClassVar[int]
     PERSISTENCE_FIELD_NUMBER: _ClassVar[int]
@@ -89,6 +93,8 @@ class MessageBatch(_message.Message):
     DELIVER_AT_MS_FIELD_NUMBER: _ClassVar[int]
     DEDUP_IDS_FIELD_NUMBER: _ClassVar[int]
     INERTS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
+    LASTS_IN_GROUP_FIELD_NUMBER: _ClassVar[int]
     payloads: _containers.RepeatedScalarFieldContainer[bytes]
     priorities: _containers.RepeatedScalarFieldContainer[int]
     persistence: _containers.RepeatedScalarFieldContainer[int]
@@ -102,7 +108,9 @@ class MessageBatch(_message.Message):
     deliver_at_ms: _containers.RepeatedScalarFieldContainer[int]
     dedup_ids: _containers.RepeatedScalarFieldContainer[str]
     inerts: _containers.RepeatedScalarFieldContainer[bool]
-    def __init__(self, payloads: _Optional[_Iterable[bytes]] = ..., priorities: _Optional[_Iterable[int]] = ..., persistence: _Optional[_Iterable[int]] = ..., ttls_ms: _Optional[_Iterable[int]] = ..., content_types: _Optional[_Iterable[str]] = ..., correlation_ids: _Optional[_Iterable[str]] = ..., reply_tos: _Optional[_Iterable[str]] = ..., group_ids: _Optional[_Iterable[str]] = ..., properties: _Optional[_Iterable[_Union[Properties, _Mapping]]] = ..., delays_ms: _Optional[_Iterable[int]] = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., inerts: _Optional[_Iterable[bool]] = ...) -> None: ...
+    group_sequences: _containers.RepeatedScalarFieldContainer[int]
+    lasts_in_group: _containers.RepeatedScalarFieldContainer[bool]
+    def __init__(self, payloads: _Optional[_Iterable[bytes]] = ..., priorities: _Optional[_Iterable[int]] = ..., persistence: _Optional[_Iterable[int]] = ..., ttls_ms: _Optional[_Iterable[int]] = ..., content_types: _Optional[_Iterable[str]] = ..., correlation_ids: _Optional[_Iterable[str]] = ..., reply_tos: _Optional[_Iterable[str]] = ..., group_ids: _Optional[_Iterable[str]] = ..., properties: _Optional[_Iterable[_Union[Properties, _Mapping]]] = ..., delays_ms: _Optional[_Iterable[int]] = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., inerts: _Optional[_Iterable[bool]] = ..., group_sequences: _Optional[_Iterable[int]] = ..., lasts_in_group: _Optional[_Iterable[bool]] = ...) -> None: ...
 
 class MessageFilter(_message.Message):
     __slots__ = ("selector", "ids", "correlation_id", "group_id")

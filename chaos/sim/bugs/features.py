@@ -10,6 +10,7 @@ import replica.machine.plan.enqueue
 from chaos.sim.bugs.planting import Patch, bug
 from replica.core.ordering.sweeps import Sweeps
 from replica.machine.state.dedup_ids import DedupIds
+from replica.machine.state.gathering import Gathering
 from replica.machine.state.queue import QueueState
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_PURGED
 
@@ -209,3 +210,16 @@ def drops_one_more(patch: Patch) -> None:
     module: Any = replica.machine.plan.enqueue
     original = module.drops_for
     patch.setattr(module, "drops_for", lambda queue, count, *more: original(queue, count + (count > 0), *more))
+
+
+@bug("group-without-a-member", "V19", "A group is delivered when its last member is there.", "gathering")
+def group_without_a_member(patch: Patch) -> None:
+    patch.setattr(Gathering, "is_whole", property(lambda gathering: gathering.begun or gathering.last > 0))
+
+
+@bug("group-by-index", "V19", "The members of a group are delivered as they came.", "gathering")
+def group_by_index(patch: Patch) -> None:
+    def first(gathering: Gathering) -> int:
+        return min(gathering.members) if gathering.is_whole and gathering.members else 0
+
+    patch.setattr(Gathering, "first", property(first))

@@ -55,13 +55,15 @@ def _more_of(call: Call) -> admin.QueueConfig:
         config.reactions_enabled = True
     if args.get("ordered"):
         config.group_mode = admin.GROUP_MODE_ORDERED
+    if args.get("complete"):
+        config.group_mode = admin.GROUP_MODE_COMPLETE
     if "letters" in args:
         config.dead_letter_queue = str(args["letters"])
     if "holds" in args:
         config.max_length = number_of(call, "holds")
     if "drops_at" in args:
         config.overflow, config.max_length = admin.OVERFLOW_DROP_HEAD, number_of(call, "drops_at")
-    for name in ("reply_timeout", "retry_delay_min", "retry_delay_max", "dedup_window"):
+    for name in ("reply_timeout", "retry_delay_min", "retry_delay_max", "dedup_window", "group_timeout"):
         if f"{name}_ms" in args:
             getattr(config, name).FromMilliseconds(number_of(call, f"{name}_ms"))
     return config

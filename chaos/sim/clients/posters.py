@@ -48,6 +48,9 @@ class Poster(Caller):
             found["priority"] = number_of(call, "priority")
         if "line" in call.args:
             found["group_id"] = str(call.args["line"])
+        if "place" in call.args:
+            found["group_sequence"] = number_of(call, "place")
+            found["last_in_group"] = bool(call.args["last"])
         if "inert" in call.args:
             found["inert"] = True
         if "id" in call.args:
@@ -64,7 +67,9 @@ class Poster(Caller):
         return True
 
     def expects(self, error: TandemqError) -> None:
-        if error.reason != "QUEUE_FULL":
+        if error.reason == "GROUP_MISMATCH":
+            self.run.sometimes("a message did not fit its group")
+        elif error.reason != "QUEUE_FULL":
             super().expects(error)
 
 

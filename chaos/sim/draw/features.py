@@ -77,6 +77,19 @@ def draw_reactions(stream: random.Random, safety_ms: int, handoffs: int = 0) -> 
     return tuple(drawing.found)
 
 
+def draw_gathering(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
+    """Those of one run, with so many orders to hand over."""
+    drawing = _Draw(stream, safety_ms)
+    drawing.make_gathering()
+    drawing.members(14)
+    for _ in range(stream.choice((1, 2))):
+        drawing.taker(WORK, 8)
+    if stream.random() < 0.5:
+        drawing.consumer(WORK)
+    drawing.admin(handoffs)
+    return tuple(drawing.found)
+
+
 class _Draw:
     def __init__(self, stream: random.Random, safety_ms: int) -> None:
         self.stream, self.safety_ms = stream, safety_ms
@@ -109,6 +122,32 @@ class _Draw:
         if self.stream.random() < 0.4:
             work["ordered"] = True
         self._setup([work, {"queue": ASIDE, "kind": MOVING}])
+
+    def make_gathering(self) -> None:
+        work: dict[str, Value] = {"queue": WORK, "kind": MOVING, "complete": True, "letters": LETTERS}
+        work["group_timeout_ms"] = self.stream.choice((700, 3_000, 9_000))
+        self._setup([work, {"queue": LETTERS, "kind": MOVING, "letters": ""}])
+
+    def members(self, groups: int) -> None:
+        """Of groups whose members come in any order, from two senders; some never come, and some that do not fit."""
+        pick, chance = self.stream.choice, self.stream.random
+        calls: tuple[list[Call], list[Call]] = [], []
+        for group in range(groups):
+            size, from_ms = pick((1, 2, 3, 4)), self.stream.randrange(self.safety_ms)
+            for place in range(1, size + 1):
+                if chance() < 0.08:
+                    continue
+                args: dict[str, Value] = {"count": 1, "line": f"line-{group % 9}", "place": place}
+                args |= {"last": place == size, "again": pick(("", "", "here", "a", "b"))}
+                if chance() < 0.1:
+                    args["place"] = pick((1, 2, 5))
+                if chance() < 0.15:
+                    args["delay_ms"] = pick((20, 300))
+                if chance() < 0.1:
+                    args["ttl_ms"] = pick((300, 2_000))
+                pick(calls).append(Call(from_ms + self.stream.randrange(1_500), "enqueue", args))
+        for each in calls:
+            self._add("poster", self._with_deaths(each), {"queue": WORK, "number": self._number()})
 
     def reactor(self) -> None:
         pick = self.stream.choice

@@ -7,7 +7,8 @@ In "letters" and "requests" the clients use what moves, delays, drops and answer
 tables of routing weights and read them; in "publications" they stage rows and take numbered batches, in "readers" and
 "late_readers" they read the journal while it is trimmed; in "rebuilt" they go on in a pair that was formed anew; in
 "units" they take and put by one call; in "links_between"
-they send to a second pair, which is struck too; in "reactions" they cancel, move and change what was sent before.
+they send to a second pair, which is struck too; in "reactions" they cancel, move and change what was sent before;
+in "gathering" they send the members of groups.
 In "lying" a disk loses its last writes in silence, as both members stop.
 In "steps" two or three faults fall into each promotion and handoff. In "rot" members keep little of the log in memory,
 and bits turn over on their disks while they run. In "resync" an operator has members take everything anew.
@@ -22,7 +23,7 @@ from types import MappingProxyType
 
 from chaos.sim.clients.weights import draw_weights
 from chaos.sim.draw.clients import draw_clients, draw_kept, with_changes, with_groups
-from chaos.sim.draw.features import draw_letters, draw_reactions, draw_requests
+from chaos.sim.draw.features import draw_gathering, draw_letters, draw_reactions, draw_requests
 from chaos.sim.draw.links import draw_links
 from chaos.sim.draw.pipeline import draw_publications, draw_readers, draw_rebuilt, draw_units
 from chaos.sim.faults.kinds import at_other
@@ -272,6 +273,13 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             clients=draw_links,
             beside=(*FEATURE_BESIDE, "link_cut", "crash"),
             at_other=0.5,
+        ),
+        "gathering": Profile(
+            {**FEATURE_FAULTS, "cut": 6, "client_cut": 6},
+            faults=(1, 8),
+            settings=FEATURE_SETTINGS,
+            clients=draw_gathering,
+            beside=FEATURE_BESIDE,
         ),
         "readers": Profile(
             {kind: weight for kind, weight in PIPELINE_FAULTS.items() if kind != "lost_disk"},

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from chaos.sim.judges import locks, logs
+from chaos.sim.judges import gathering, locks, logs
 from chaos.sim.judges.invariants import Name
 from chaos.sim.judges.kept import KeptOnes
 from chaos.sim.judges.shelves import PRIORITY, Copy, Reacted, Shelf, name_of
@@ -170,6 +170,7 @@ class Fates:
                 self._double(shelf, name, doubles[ordinal])
             elif ordinal not in refused:
                 copy = self._enter(shelf, op.first_index + len(entered), batch, place)
+                self.problems += gathering.on_entry(self._name, copy, op, ordinal, self._time_ms)
                 entered.append(copy)
                 self._note_id(shelf, name, copy)
         if op.moved_from.queue_id:
@@ -291,7 +292,7 @@ class Fates:
                 entries["tq_dead_letter_reason"].text,
                 entries["tq_deliveries"].integer,
             )
-            wanted = source.shelf.name, "REJECTED" if source.rejected else "MAX_DELIVERIES", source.failures
+            wanted = source.shelf.name, source.reason, source.failures
             self._require(said == wanted, DIES, copy, f"says {said} of its death, which was {wanted}")
         elif self._is_for_letters(source.shelf):
             left = [name for name in entries if name.startswith("tq_")]
@@ -324,7 +325,7 @@ class Fates:
             self._require(first is copy, LINES, copy, f"is delivered before {name_of(first)}")
             late = 0 < copy.expires_ms <= time_ms
             self._require(not late, ENDS, copy, "is delivered, and its time is over")
-            self.problems += self.kept.on_lease(self._name, copy, time_ms)
+            self.problems += [*gathering.on_lease(self._name, copy), *self.kept.on_lease(self._name, copy, time_ms)]
             if op.immediate:
                 self._leave(copy, service.FINAL_STATE_CONSUMED)
             else:
@@ -401,6 +402,7 @@ class Fates:
         for lost in op.volatile_lost:
             for copy in self._found(lost.queue_id, lost.ranges):
                 self._leave(copy, service.FINAL_STATE_LOST)
+        self.problems += gathering.on_late(self._name, op.ungathered, self.shelves, self._time_ms)
         for late in op.reply_timeouts:
             for copy in self._found(late.queue_id, late.ranges):
                 due_ms = copy.entered_ms + _ms(copy.shelf.config.reply_timeout)

@@ -71,6 +71,17 @@ class Copy:
     """Somebody has had it."""
     became: Copy | None = None
     """What a reaction has made of it, in the same queue."""
+    gathered: Gathered | None = None
+    """The group that it came into, where groups wait until they are whole."""
+    sequence: int = 0
+    is_last: bool = False
+    is_ungathered: bool = False
+    """It died because its group was not whole in time."""
+
+    @property
+    def reason(self) -> str:
+        """Why it died, as its dead letter says."""
+        return "GROUP_TIMEOUT" if self.is_ungathered else "REJECTED" if self.rejected else "MAX_DELIVERIES"
 
     @property
     def is_in_line(self) -> bool:
@@ -84,6 +95,27 @@ class Copy:
 
 
 @dataclass(slots=True)
+class Gathered:
+    """One group of a queue whose groups wait until they are whole."""
+
+    since_ms: int
+    copies: list[Copy] = field(default_factory=list)
+    begun: bool = False
+    """Somebody was given its first member."""
+
+    def here(self) -> list[Copy]:
+        """Its members that have not left, by sequence."""
+        return sorted((copy for copy in self.copies if copy.is_in_line), key=lambda copy: copy.sequence)
+
+    @property
+    def is_whole(self) -> bool:
+        """What leaves before it has begun is missing again."""
+        here = self.here()
+        last = next((copy.sequence for copy in here if copy.is_last), 0)
+        return self.begun or 0 < last == len(here)
+
+
+@dataclass(slots=True)
 class Shelf:
     """One queue, from its creation on."""
 
@@ -94,6 +126,8 @@ class Shelf:
     length: int = 0
     ids: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Dedup id: index and time of the message that was stored with it last."""
+    gathering: dict[str, Gathered] = field(default_factory=dict)
+    """By group, the one that came last."""
     counts: Counter[str] = field(default_factory=Counter)
     """What happened in it and left nothing behind, by the name that its totals have."""
 
@@ -113,6 +147,8 @@ class Shelf:
 
     def first_of(self, copy: Copy) -> Copy:
         """Who is to be delivered first of its group: itself, where there is none."""
+        if copy.gathered is not None:
+            return next(iter(copy.gathered.here()), copy)
         if not copy.group or self.config.group_mode != admin.GROUP_MODE_ORDERED:
             return copy
         line = (each for each in self.copies.values() if each.group == copy.group and each.is_in_line)

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from chaos.sim.judges import logs
 from chaos.sim.judges.invariants import NUMBER, Name, name_of_lease
 from replica.machine import Machine, lease_id_of
-from replica.machine.apply.groups import group_of
 from tandemq.peer.v1 import record_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2, queue_service_pb2
 
@@ -83,7 +82,11 @@ class Story:
         self.machine.apply(log_index, epoch, header)
         match header.WhichOneof("op"):
             case "queue" if header.queue.action == pb.QUEUE_ACTION_CREATE:
-                ordered = header.queue.config.group_mode == queue_admin_service_pb2.GROUP_MODE_ORDERED
+                mode = header.queue.config.group_mode
+                ordered = mode in (
+                    queue_admin_service_pb2.GROUP_MODE_ORDERED,
+                    queue_admin_service_pb2.GROUP_MODE_COMPLETE,
+                )
                 self.queues[header.queue.queue_id] = QueueStory(header.queue.name, ordered=ordered)
             case "enqueue":
                 self._enqueue(header.enqueue, name)
@@ -186,7 +189,7 @@ class Story:
         for start, end in (run for lease in leases for run in lease.ranges):
             for part in queue.segments.parts(start, end):
                 for index in range(part.start, part.end) if part.extra.groups else ():
-                    group = group_of(part, index)
+                    group = part.group(index)
                     if group and held.setdefault(group, index) != index:
                         self.problems.append(
                             f"{name}: {held[group]} and {index} of one group of {queue.name} are leased"

@@ -252,9 +252,17 @@ def _fill(message: Message, batch: MessageBatch, ordinal: int) -> None:
     if batch.reply_tos:
         message.reply_to = _at(batch.reply_tos, ordinal)
     if batch.group_ids:
-        message.group_id = _at(batch.group_ids, ordinal)
+        _fill_group(message, batch, ordinal)
     if batch.properties:
         message.properties.MergeFrom(_at(batch.properties, ordinal).entries)
+
+
+def _fill_group(message: Message, batch: MessageBatch, ordinal: int) -> None:
+    message.group_id = _at(batch.group_ids, ordinal)
+    if batch.group_sequences:
+        message.group_sequence = _at(batch.group_sequences, ordinal)
+    if batch.lasts_in_group:
+        message.last_in_group = _at(batch.lasts_in_group, ordinal)
 
 
 def _at(column: Sequence[Any], ordinal: int) -> Any:
@@ -279,6 +287,8 @@ def cut(body: bytes, ordinals: Sequence[int], queue: str = "") -> bytes:
         "group_ids",
         "properties",
         "inerts",
+        "group_sequences",
+        "lasts_in_group",
     ):
         column = getattr(source, name)
         if len(column) == 1:
@@ -329,4 +339,8 @@ def columns_without_properties(messages: Sequence[Message]) -> MessageBatch:
             column.extend(getattr(message, name) for message in messages)
     if any(message.inert for message in messages):
         batch.inerts.extend(message.inert for message in messages)
+    if any(message.group_sequence for message in messages):
+        batch.group_sequences.extend(message.group_sequence for message in messages)
+    if any(message.last_in_group for message in messages):
+        batch.lasts_in_group.extend(message.last_in_group for message in messages)
     return batch

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from replica.core.messages.bodies import batch_of, message_id, row_of
 from replica.machine import Refused, columns_of, milliseconds
+from replica.machine.state.gathering import UNGATHERED
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import Message
@@ -38,7 +39,7 @@ the id of its first put, and where that was (X2).
 REACTION = "tq_reaction"
 """On its way to another manager: it is none for a consumer, but a reaction that acts there (V17)."""
 
-MAX_DELIVERIES, REJECTED = "MAX_DELIVERIES", "REJECTED"
+MAX_DELIVERIES, REJECTED, GROUP_TIMEOUT = "MAX_DELIVERIES", "REJECTED", "GROUP_TIMEOUT"
 
 _LIMITED = ("ttl", "delay", "deliver_at", "priority")
 """Fields of a message of which not every value is one that a batch may hold, but for its dedup id."""
@@ -141,7 +142,9 @@ def copy_of(message: Message, *, volatile: bool) -> Message:
 
 
 def dead_letter(found: FoundMessage, queue: str, reason: str | None, *, volatile: bool) -> Message:
-    """The copy for the dead-letter queue; `reason`: of the consumer that rejected it, None: delivered too often."""
+    """The copy for the dead-letter queue. `reason`: of the consumer that rejected it, or UNGATHERED; None: of too many
+    deliveries.
+    """
     assert found.message is not None, "a copy of what is not here"
     copy = copy_of(found.message, volatile=volatile)
     hops = hops_of(copy) + 1
@@ -151,7 +154,9 @@ def dead_letter(found: FoundMessage, queue: str, reason: str | None, *, volatile
     copy.properties[ORIGIN_QUEUE].text = queue
     copy.properties[ORIGIN_ID].data = found.id
     copy.properties[REASON].text = MAX_DELIVERIES if reason is None else REJECTED
-    if reason:
+    if reason == UNGATHERED:
+        copy.properties[REASON].text = GROUP_TIMEOUT
+    elif reason:
         copy.properties[REJECT_REASON].text = reason
     copy.properties[DELIVERIES].integer = found.deliveries
     copy.properties[HOPS].integer = hops

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from replica.machine import deliverable
 from replica.machine.sets.ranges import RangeSet
+from replica.machine.state.gathering import WholeGroups
 from tandemq.v1.queue_service_pb2 import OUTCOME_EXTEND
 
 if TYPE_CHECKING:
@@ -107,10 +108,20 @@ class OnlyAsked:
         del applied_index
         found = deliverable(queue) if self._wanted is None else self._wanted.narrow(queue, -self._number)
         for part in found:
-            unseen = next(self._unseen.runs(part.start, part.end), None)
-            if unseen is None:
+            end = self._asked_until(queue, part)
+            if end == part.end:
                 yield part
                 continue
-            if unseen[0] > part.start:
-                yield part._replace(end=unseen[0])
+            if end > part.start:
+                yield part._replace(end=end)
             return
+
+    def _asked_until(self, queue: QueueState, part: Part) -> int:
+        unseen = next(self._unseen.runs(part.start, part.end), None)
+        end = part.end if unseen is None else unseen[0]
+        if isinstance(queue.groups, WholeGroups) and part.extra.groups:
+            # A group is not whole by a member that may go before anybody sees it (V12, V19).
+            for index in range(part.start, end):
+                if any(member in self._unseen for member in queue.groups.not_begun(part.group(index))):
+                    return index
+        return end

@@ -15,6 +15,7 @@ from replica.core.selection.filters import Read, fits, ordinal_of
 from replica.core.selection.selecting import LOOKS_MAX
 from replica.machine import Refused, ranges_of
 from replica.machine.sets.ranges import RangeSet
+from replica.machine.state.gathering import WholeGroups
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
@@ -214,5 +215,17 @@ def first_of(queue: QueueState, waiting: Sequence[Run]) -> int:
     for levels in reversed(_levels(queue)):
         firsts = [run[0] for level in levels for run in islice(level.common(wanted), 1)]
         if firsts:
-            return min(firsts)
+            return _first_of_group(queue, min(firsts), wanted)
     return min((when_ms, start) for low, high in waiting for start, _, when_ms in queue.delayed.rows(low, high))[1]
+
+
+def _first_of_group(queue: QueueState, index: int, wanted: RangeSet) -> int:
+    """In a queue with group_mode COMPLETE: of its group, who is first by sequence and wanted, and not delayed."""
+    if not isinstance(queue.groups, WholeGroups):
+        return index
+    part = next(iter(queue.segments.parts(index, index + 1)))
+    found = queue.groups.by_hash.get(part.group(index))
+    if found is None:
+        return index
+    line = (found.indexes[sequence] for sequence in found.order)
+    return next(each for each in line if each in wanted and not any(queue.delayed.runs(each, each + 1)))

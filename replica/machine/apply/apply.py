@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from types import MappingProxyType
 
 from replica.machine.apply.completion import apply_reply, begin_messages, take_owed
+from replica.machine.apply.groups import begin_groups, gather, gather_again
 from replica.machine.apply.kept import keep, note_ends
 from replica.machine.apply.lives import apply_alias, apply_defaults
 from replica.machine.apply.locks import lock, unlock
@@ -26,6 +27,7 @@ from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.state.changes import Applied
 from replica.machine.state.dedup import DuplicateRun
 from replica.machine.state.dedup_ids import DedupIds
+from replica.machine.state.gathering import GroupMember, Standings, WholeGroups
 from replica.machine.state.queue import Lease, QueueState
 from replica.machine.state.requests import lease_id_of
 from replica.machine.state.segments import PRIORITY_DEFAULT, extra_of
@@ -95,6 +97,8 @@ def _note(state: State, log_index: int, applied: Applied) -> Applied:
     state.touch(applied.queue_ids)
     if state.kept:
         note_ends(state, applied.queue_ids)
+    if state.gathering:
+        gather_again(state, applied.queue_ids)
     if state.changes is not None:
         state.changes.note(applied)
     if state.idle.used:
@@ -191,6 +195,7 @@ def _enqueue(
         queue.totals.dropped += part.count
     start, end = op.first_index, op.first_index + count
     assert start == queue.next_index, "indexes are dense"
+    standings = _standings(queue, op) if op.updated else {}
     source_id = _take_from_elsewhere(state, op, freed) if op.internal else 0
     ordinals: array[int] = array("H")
     if refusals or doubles:
@@ -210,7 +215,10 @@ def _enqueue(
             queue.timed += count if expiry else sum(1 for at_ms in each if at_ms)
             state.schedule_messages(queue, start, end)
         times_ms = _of_accepted(op.deliver_at_ms, ordinals)
-        place(state, queue, start, end, times_ms, groups)
+        if op.group_sequences:
+            gather(state, queue, start, groups, _members(op, ordinals), times_ms, standings)
+        else:
+            place(state, queue, start, end, times_ms, groups)
     else:
         queue.segments.append(start, log_index, count, op.payload_bytes)
         queue.ready[PRIORITY_DEFAULT].add(start, end)
@@ -255,6 +263,17 @@ def _take_from_elsewhere(state: State, op: record_pb2.EnqueueOp, freed: list[int
     return op.moved_from.queue_id
 
 
+def _standings(queue: QueueState, op: record_pb2.EnqueueOp) -> Standings:
+    """Of the groups whose members this changes."""
+    return queue.groups.standings(op.groups) if isinstance(queue.groups, WholeGroups) else {}
+
+
+def _members(op: record_pb2.EnqueueOp, ordinals: array[int]) -> list[GroupMember]:
+    """Of what entered; those of no group are not looked at."""
+    columns = (op.group_sequences, op.group_bytes, op.lasts_in_group)
+    return [GroupMember(*row) for row in zip(*(_of_accepted(column, ordinals) for column in columns), strict=True)]
+
+
 def _places(op: record_pb2.EnqueueOp, ordinals: array[int]) -> array[int]:
     """In the record's body, of what entered."""
     return array("H", [op.first_ordinal + ordinal for ordinal in ordinals or range(op.count)])
@@ -297,6 +316,8 @@ def _lease(state: State, lease_id: int, time_ms: int, op: record_pb2.LeaseOp) ->
     runs = [(part.first, part.first + part.count) for part in op.ranges]
     for start, end in runs:
         assert queue.take_ready(start, end) == end - start, "leased what is not ready"
+    if queue.groups is not None:
+        begin_groups(queue, runs)
     queue.last_activity_ms = time_ms
     if op.immediate:
         for start, end in runs:

@@ -13,6 +13,7 @@ from replica.machine.plan.dead_letters import deliveries_max
 from replica.machine.plan.delays import RetryDelay
 from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.state.changes import Applied
+from replica.machine.state.gathering import UNGATHERED
 from replica.machine.state.queue import Lease, QueueState
 from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
@@ -77,6 +78,13 @@ def apply_expire(state: State, time_ms: int, op: record_pb2.ExpireOp) -> Applied
     for lost in op.volatile_lost:
         touched[lost.queue_id] = None
         lose_volatile(state, state.queues[lost.queue_id], lost.ranges, freed)
+    for late in op.ungathered:
+        touched[late.queue_id] = None
+        queue = state.queues[late.queue_id]
+        for part in late.ranges:
+            start, end = part.first, part.first + part.count
+            assert state.take_waiting(queue, start, end) == end - start, "a member of a group that gathers was taken"
+            state.kill(queue, start, end, UNGATHERED)
     for late in op.reply_timeouts:
         touched[late.queue_id] = None
         queue = state.queues[late.queue_id]

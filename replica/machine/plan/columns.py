@@ -13,7 +13,7 @@ DEDUP_ID_BYTES_MAX = 255
 # What google.protobuf.Duration and Timestamp can say: a message must be able to be told as it was sent.
 DURATION_MS_MAX = 315_576_000_000_000
 TIMESTAMP_MS_MAX = 253_402_300_799_999
-_Value = TypeVar("_Value", int, str)
+_Value = TypeVar("_Value", int, str, bool)
 PERSISTENCE_VOLATILE, PERSISTENCE_PERSISTENT = 1, 2  # MessageBatch.persistence; 0: the queue's mode decides
 
 
@@ -32,6 +32,8 @@ class Columns(NamedTuple):
     dedup_ids: Sequence[str] = ()  # empty: none
     reply_tos: Sequence[str] = ()  # empty: none
     group_ids: Sequence[str] = ()  # empty: none
+    group_sequences: Sequence[int] = ()  # 0: none
+    lasts_in_group: Sequence[bool] = ()
 
     def part(self, start: int, count: int) -> Columns:
         """Of some neighbouring messages, as if they had been sent alone."""
@@ -49,7 +51,15 @@ class Columns(NamedTuple):
             _said(self.dedup_ids, start, end),
             _said(self.reply_tos, start, end),
             _said(self.group_ids, start, end),
+            _said(self.group_sequences, start, end),
+            _said(self.lasts_in_group, start, end),
         )
+
+    def group_place(self, ordinal: int) -> tuple[int, bool]:
+        """Sequence in its group, and whether it is the last one."""
+        sequences, lasts = self.group_sequences, self.lasts_in_group
+        sequence = sequences[ordinal if len(sequences) > 1 else 0] if sequences else 0
+        return sequence, bool(lasts) and lasts[ordinal if len(lasts) > 1 else 0]
 
     def dedup_id(self, ordinal: int) -> str:
         return self.dedup_ids[ordinal if len(self.dedup_ids) > 1 else 0] if self.dedup_ids else ""
@@ -83,6 +93,8 @@ def columns_of(batch: queue_service_pb2.EnqueueBatch) -> Columns:
         messages.dedup_ids,
         messages.reply_tos,
         messages.group_ids,
+        messages.group_sequences,
+        messages.lasts_in_group,
     )
     for name, column in (
         ("priorities", columns.priorities),
@@ -97,6 +109,8 @@ def columns_of(batch: queue_service_pb2.EnqueueBatch) -> Columns:
         ("group_ids", columns.group_ids),
         ("properties", messages.properties),
         ("inerts", messages.inerts),
+        ("group_sequences", columns.group_sequences),
+        ("lasts_in_group", columns.lasts_in_group),
     ):
         if column and len(column) not in (1, count):
             raise Refused(

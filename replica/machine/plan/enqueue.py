@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from replica.machine.plan.columns import PERSISTENCE_PERSISTENT, PERSISTENCE_VOLATILE, Columns
 from replica.machine.plan.delays import TIME_MS_MAX, delivery_times
 from replica.machine.plan.dropping import NOTHING_LEAVES, Departing, drops_for, drops_over, room_with_drops
+from replica.machine.plan.gathering import Unfit, fitting
 from replica.machine.plan.reply_copies import addressed, check_reply_tos
 from replica.machine.state.config import milliseconds
 from replica.machine.state.dedup import DuplicateRun
 from replica.machine.state.errors import Refused, disabled
+from replica.machine.state.gathering import WholeGroups
 from replica.machine.state.groups import hashes_of
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
@@ -52,6 +54,8 @@ class EnqueueCall:
     left_out: Collection[int] | None = None
     """Not None: put back by the manager, whole and also into a closed queue, but for these ordinals, which are here."""
     promised: bool = False  # rows of a publication: the queue counts them already
+    unfit: Unfit = Unfit.REFUSED  # of a queue whose groups are complete; rows and what is put back enter FREE
+    free: Collection[int] = ()  # ordinals of no group, whatever they say: earlier versions of them entered like that
     leaving: Departing = NOTHING_LEAVES  # the queue, by the same record and before these enter
 
 
@@ -142,7 +146,7 @@ def header_of(
     if call.promised:
         payload_bytes = columns.payload_bytes
     elif call.left_out is None:
-        refusals, doubles, payload_bytes = _sift(queue, call, time_ms, full=full)
+        refusals, doubles, payload_bytes = _sift(queue, state, call, time_ms, full=full)
     else:
         refusals, payload_bytes = put_back(queue, columns, call.left_out)
     left_out = len(refusals) + len(doubles)
@@ -168,7 +172,10 @@ def header_of(
     if columns.priorities:
         op.priorities.extend(columns.priorities)
     if columns.group_ids and queue.groups is not None:
-        op.groups.extend(hashes_of(columns.group_ids, columns.count))
+        hashes = hashes_of(columns.group_ids, columns.count)
+        if hashes and isinstance(queue.groups, WholeGroups):
+            hashes = _name_places(state, queue, op, call, hashes)
+        op.groups.extend(hashes)
     default_ttl_ms = milliseconds(queue.config.default_ttl)
     if columns.ttls_ms or default_ttl_ms:
         ttls_ms = columns.ttls_ms or (default_ttl_ms,)
@@ -185,6 +192,32 @@ def header_of(
     return record_pb2.RecordHeader(
         time_ms=time_ms, request_id=call.request_id, request_hash=call.request_hash, enqueue=op
     )
+
+
+def _name_places(
+    state: State, queue: QueueState, op: record_pb2.EnqueueOp, call: EnqueueCall, hashes: list[int]
+) -> list[int]:
+    """Of the members of groups (V19). What the manager puts here and does not fit its group enters without one."""
+    columns = call.columns
+    for ordinal in call.free:
+        hashes[ordinal] = 0
+    if call.promised or call.left_out is not None or call.unfit is Unfit.FREE:
+        asked = fitting(queue, columns, state.limits)
+        out = {refusal.ordinal for refusal in op.refusals} | {double.ordinal for double in op.duplicates}
+        for ordinal in range(columns.count) if asked is not None else ():
+            if ordinal in out or not hashes[ordinal]:
+                continue
+            assert asked is not None
+            if asked.problem(ordinal):
+                hashes[ordinal] = 0
+            else:
+                asked.enters(ordinal)
+    for ordinal, group in enumerate(hashes):
+        sequence, is_last = columns.group_place(ordinal)
+        op.group_sequences.append(sequence if group else 0)
+        op.lasts_in_group.append(is_last and group != 0)
+        op.group_bytes.append(columns.sizes[ordinal] if group else 0)
+    return hashes
 
 
 def _expiry(time_ms: int, ttl_ms: int) -> int:
@@ -218,7 +251,7 @@ def is_volatile_now(queue: QueueState, persistence: Sequence[int]) -> bool:
 
 
 def _sift(
-    queue: QueueState, call: EnqueueCall, time_ms: int, *, full: bool
+    queue: QueueState, state: State, call: EnqueueCall, time_ms: int, *, full: bool
 ) -> tuple[list[record_pb2.Refusal], list[queue_service_pb2.EntryDuplicate], int]:
     """Entries that cannot enter, those that are known by their dedup id, and the payload bytes of the rest.
 
@@ -231,8 +264,12 @@ def _sift(
         room = 0 if full else max(0, config.max_length - queue.length + leaving.messages)
         held = queue.bytes - leaving.payload_bytes
         room_bytes = max(0, config.max_bytes - held) if config.max_bytes else columns.payload_bytes
+    groups = None
+    if queue.groups is not None and call.unfit is Unfit.REFUSED:
+        groups = fitting(queue, columns, state.limits)
     if (
-        columns.count <= room
+        groups is None
+        and columns.count <= room
         and columns.payload_bytes <= room_bytes
         and columns.payload_bytes_max <= config.max_message_bytes
         and not columns.dedup_ids
@@ -251,6 +288,9 @@ def _sift(
         if size > config.max_message_bytes:
             refusals.append(record_pb2.Refusal(ordinal=ordinal, reason=common_pb2.REASON_MESSAGE_TOO_LARGE))
             continue
+        if groups is not None and (problem := groups.problem(ordinal)):
+            refusals.append(record_pb2.Refusal(ordinal=ordinal, reason=problem))
+            continue
         # Nothing passes an entry that found the queue full: a smaller one behind it would overtake it.
         full = full or not room or size > room_bytes - payload_bytes
         if full:
@@ -258,6 +298,8 @@ def _sift(
         else:
             room -= 1
             payload_bytes += size
+            if groups is not None:
+                groups.enters(ordinal)
             if name:
                 fresh[name] = next_index
             next_index += 1

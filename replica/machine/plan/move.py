@@ -12,6 +12,7 @@ from replica.machine.plan.columns import Columns
 from replica.machine.plan.dead_letters import dead_letter_name
 from replica.machine.plan.dropping import NOTHING_LEAVES, Departing, room_with_drops
 from replica.machine.plan.enqueue import EnqueueCall, header_of
+from replica.machine.plan.gathering import Unfit
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.sets.ranges import Run
 from replica.machine.sets.spans import SpanRow
@@ -136,9 +137,10 @@ def plan_move(state: State, now_ms: int, call: MoveCall) -> record_pb2.RecordHea
     if call.expires_at_ms:
         columns = columns._replace(ttls_ms=())
     member = min(to.open_members)
-    enqueue = EnqueueCall(
-        to.name, b"", 0, columns, member, call.request_id, call.request_hash, leaving=call.leaving
-    )  # fmt: skip
+    # A dead letter waits for no other one: who looks after them is to see each of them.
+    free = range(columns.count) if call.final == service_pb2.FINAL_STATE_DEAD_LETTERED else ()
+    ids = call.request_id, call.request_hash
+    enqueue = EnqueueCall(to.name, b"", 0, columns, member, *ids, leaving=call.leaving, unfit=Unfit.FREE, free=free)
     header = header_of(state, to, now_ms, enqueue)
     op = header.enqueue
     if op.refusals:  # what is leased there cannot be dropped

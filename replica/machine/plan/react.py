@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from replica.machine.plan.columns import Columns
 from replica.machine.plan.dropping import NOTHING_LEAVES, Departing, leaving_of
 from replica.machine.plan.enqueue import EnqueueCall, check_may_enqueue, header_of
+from replica.machine.plan.gathering import Unfit, of_no_group
 from replica.machine.plan.lock import check_waiting, index_ranges
 from replica.machine.plan.move import MoveCall, plan_move, ranges_of
 from replica.machine.plan.reply_copies import check_reply_tos
@@ -146,7 +147,7 @@ def plan_report(state: State, now_ms: int, queue: str, columns: Columns, *, full
     check_may_enqueue(to, min(to.open_members, default=""))
     if columns.reply_tos:
         check_reply_tos(to, columns.reply_tos)
-    call = EnqueueCall(to.name, b"", 0, columns, min(to.open_members))
+    call = EnqueueCall(to.name, b"", 0, columns, min(to.open_members), unfit=Unfit.FREE)
     op = header_of(state, to, now_ms, call, full=full).enqueue
     op.queue, op.internal = to.name, True
     return op
@@ -236,7 +237,8 @@ def _change(
     # Before anything is dropped for them: that might be themselves.
     if length > queue.config.max_length or 0 < queue.config.max_bytes < size:
         raise _beyond(queue, common_pb2.REASON_QUEUE_FULL, "max_length or max_bytes")
-    entry = EnqueueCall(queue.name, b"", 0, columns, min(queue.open_members), leaving=leaving)
+    free, through = of_no_group(queue, call.targets), min(queue.open_members)
+    entry = EnqueueCall(queue.name, b"", 0, columns, through, leaving=leaving, unfit=Unfit.NEVER, free=free)
     op = header_of(state, queue, now_ms, entry).enqueue
     if op.refusals:
         raise _beyond(queue, op.refusals[0].reason, "max_message_bytes")

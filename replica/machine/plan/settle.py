@@ -170,7 +170,7 @@ class _Desk:
         elif settlement.outcome == RELEASE and milliseconds(settlement.delay):
             effect.deliver_at_ms = self._time_ms + milliseconds(settlement.delay)
         elif settlement.outcome == REJECT and dead_letter_name(self._queue):
-            effect.dead_letter, effect.reason = True, settlement.reason
+            effect.dead_letter, effect.reason = True, settlement.reason.lstrip("\0")  # the manager's own begin so
         return effect
 
 

@@ -103,6 +103,14 @@ def _check_rows(queue: QueueState, columns: Columns) -> None:
             "(max_message_bytes); send less, or raise it"
         )
         raise Refused(common_pb2.REASON_MESSAGE_TOO_LARGE, text)
+    if (
+        any(columns.group_sequences) or any(columns.lasts_in_group)
+    ) and queue.config.group_mode == admin_pb2.GROUP_MODE_COMPLETE:
+        text = (
+            f"queue {queue.name} has group_mode COMPLETE, and a publication cannot be refused: leave out the "
+            "group_sequence, or send the messages"
+        )
+        raise Refused(common_pb2.REASON_GROUP_MISMATCH, text)
     if any(columns.dedup_ids):
         text = "a staged row has a dedup id; leave it out: the writer's batch number is what keeps it from coming twice"
         raise Refused(common_pb2.REASON_BAD_ATTRIBUTE, text)

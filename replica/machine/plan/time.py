@@ -7,6 +7,7 @@ from collections.abc import Callable
 from replica.machine.sets.ranges import RangeSet
 from replica.machine.state.completions import BUCKET_MS
 from replica.machine.state.config import dead_letter_name
+from replica.machine.state.gathering import WholeGroups
 from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
@@ -72,15 +73,18 @@ def plan_expire(state: State, now_ms: int) -> record_pb2.RecordHeader | None:
                 room -= high - low
             if room <= 0:
                 break
+    ungathered = _ungathered(state, time_ms, room, messages)
+    room -= sum(ranges.size for ranges in ungathered.values())
     ended = sorted(set(lease_ids))
     op = record_pb2.ExpireOp(messages=_queue_ranges(messages), lease_ids=ended, lease_rules=bool(ended))
+    op.ungathered.extend(_queue_ranges(ungathered))
     late: dict[int, RangeSet] = {}
     if room > 0:
         late = _late_requests(state, time_ms, room, messages)
         op.reply_timeouts.extend(_queue_ranges(late))
         room -= sum(ranges.size for ranges in late.values())
     if room > 0:
-        op.matured.extend(_queue_ranges(_matured(state, time_ms, room, messages, late)))
+        op.matured.extend(_queue_ranges(_matured(state, time_ms, room, messages, late, ungathered)))
     op.forgotten.extend(_forgotten(state, time_ms))
     op.enabled_queue_ids.extend(sorted({due.queue_id for due in state.enabling.due(time_ms)}))
     op.idle_queue_ids.extend(_idle(state, time_ms))
@@ -89,6 +93,27 @@ def plan_expire(state: State, now_ms: int) -> record_pb2.RecordHeader | None:
     if not op.ByteSize():
         return None  # all that was due is spared
     return record_pb2.RecordHeader(time_ms=time_ms, expire=op)
+
+
+def _ungathered(state: State, time_ms: int, room: int, messages: dict[int, RangeSet]) -> dict[int, RangeSet]:
+    """Members of groups that are not whole in time, all of a group at once. Where there is no dead-letter queue they
+    are added to what expires.
+    """
+    found: dict[int, RangeSet] = {}
+    for due in state.group_ends.due(time_ms):
+        if room <= 0:
+            break
+        queue = state.queues[due.queue_id]
+        assert isinstance(queue.groups, WholeGroups), "a live entry stands for a group"
+        expired = messages.setdefault(due.queue_id, RangeSet())
+        into = found.setdefault(due.queue_id, RangeSet()) if dead_letter_name(queue.name, queue.config) else expired
+        for index in queue.groups.by_hash[due.ident].members:
+            # A group may be scheduled twice for one time; what a unit of work has locked is given up when it is back.
+            known = expired.covers(index, index + 1) or into.covers(index, index + 1)
+            if not known and any(queue.waiting_in(index, index + 1)):
+                into.add(index, index + 1)
+                room -= 1
+    return found
 
 
 def _late_requests(state: State, time_ms: int, room: int, expired: dict[int, RangeSet]) -> dict[int, RangeSet]:

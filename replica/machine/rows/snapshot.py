@@ -28,6 +28,7 @@ from replica.machine.sets.pages import PagedSet
 from replica.machine.sets.spans import Spans
 from replica.machine.state.dedup_ids import DedupIds, IdRow
 from replica.machine.state.errors import Refused
+from replica.machine.state.gathering import GroupRow, WholeGroups
 from replica.machine.state.kept import KeptIndex, KeptRow
 from replica.machine.state.limits import Limits
 from replica.machine.state.queue import Lease, QueueState, Totals, Unsaved
@@ -121,6 +122,7 @@ class _QueueRow(msgspec.Struct, array_like=True):
     blocked: list[bytes] = msgspec.field(default_factory=list)
     versions: list[tuple[int, list[int]]] = msgspec.field(default_factory=list)
     kept: tuple[int, list[KeptRow]] | None = None
+    gatherings: list[GroupRow] = msgspec.field(default_factory=list)
 
 
 class _RequestRows(msgspec.Struct, array_like=True):
@@ -222,6 +224,7 @@ def _queue_row(queue: QueueState) -> _QueueRow:
         blocked=[bytes_of(level.edges()) for level in queue.groups.blocked] if queue.groups is not None else [],
         versions=queue.versions.rows() if queue.versions is not None else [],
         kept=(queue.kept.queue_id, queue.kept.rows()) if queue.kept else None,
+        gatherings=queue.groups.rows() if isinstance(queue.groups, WholeGroups) else [],
     )
 
 
@@ -360,6 +363,8 @@ def _queue(row: _QueueRow) -> QueueState:
     if queue.groups is not None:
         queue.groups.blocked = [PagedSet(range_set(edges)) for edges in row.blocked]
         read_lines(queue)
+    if isinstance(queue.groups, WholeGroups):
+        queue.groups.read(row.gatherings)
     return queue
 
 

@@ -58,6 +58,7 @@ MUTABLE = (
     "reactions_enabled",
     "xmit_batch",
     "xmit_linger",
+    "group_timeout",
 )
 # What ConfigureQueue freezes (R040); replication and domain are chosen at creation for good.
 FROZEN = ("queue_type",)
@@ -68,7 +69,7 @@ _MEMBERS_OWN = ("address", "remote_clients_allowed")
 _ENUMS = ("persistence", "replication", "queue_type", "overflow", "default_settle", "group_mode")
 _TIMES = (
     *("lease_duration", "default_ttl", "empty_idle_expiry", "retry_delay_min", "retry_delay_max"),
-    *("reply_timeout", "completion_retention", "dedup_window", "xmit_linger"),
+    *("reply_timeout", "completion_retention", "dedup_window", "xmit_linger", "group_timeout"),
 )
 _ENABLING = MappingProxyType({"enqueue_enabled_at": "enqueue_enabled", "dequeue_enabled_at": "dequeue_enabled"})
 _READ_ONLY = set(_PLACE) | {field.name for field in admin_pb2.QueueInfo.DESCRIPTOR.fields} - {"config"}
@@ -146,6 +147,7 @@ def _resolved(asked_bytes: bytes, limits: Limits, defaults: bytes) -> bytes:
         ("reply_timeout", limits.reply_ms),
         ("completion_retention", limits.completion_ms),
         ("dedup_window", limits.message_dedup_ms),
+        ("group_timeout", limits.group_ms if config.group_mode == admin_pb2.GROUP_MODE_COMPLETE else 0),
         ("empty_idle_expiry", 0 if config.HasField("empty_idle_expiry") else limits.empty_idle_ms),
     ):
         if ms and not milliseconds(getattr(config, name)):

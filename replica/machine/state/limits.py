@@ -56,6 +56,11 @@ class Limits:
     label_key_bytes_max: int = 63
     label_value_bytes_max: int = 255
     dedup_ids_max: int = 1_000_000  # what dedup_max of a queue may be
+    # Queues with group_mode COMPLETE: groups of one that are not whole, members and payload bytes of one group.
+    groups_max: int = 100_000
+    group_members_max: int = 10_000
+    group_bytes_max: int = 64 * MIB
+    group_ms: int = 24 * 3_600_000  # how long a group may gather
     readers_max: int = 100  # named readers of the journal
     batch_consumers_max: int = 100  # who takes numbered batches (replicated)
     weight_tables_max: int = 100  # tables of routing weights

@@ -19,6 +19,7 @@ from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.sets.spans import Spans
 from replica.machine.state.completions import Completions
 from replica.machine.state.dedup_ids import DedupIds
+from replica.machine.state.gathering import Left, WholeGroups
 from replica.machine.state.groups import Groups
 from replica.machine.state.kept import KeptIndex
 from replica.machine.state.segments import PLAIN, PRIORITIES, PRIORITY_DEFAULT, Part, Segments
@@ -161,7 +162,7 @@ class QueueState:
         # for too many deliveries.
         self.dying = Spans()
         self.reasons: list[str] = []
-        self.groups: Groups | None = None  # None: group_mode is not ORDERED
+        self.groups: Groups | WholeGroups | None = None  # None: group_mode is neither ORDERED nor COMPLETE
         self.leases: dict[int, Lease] = {}
         # Deliveries that ended without a settlement, by index; what is not here was never delivered before.
         self.deliveries: dict[int, int] = {}
@@ -273,6 +274,14 @@ class QueueState:
         """Out of those that wait behind others of their groups; says how many."""
         return sum(level.discard(start, end) for level in self.groups.blocked) if self.groups is not None else 0
 
+    def unblock(self, index: int) -> None:
+        """It is the first of its group now: ready, unless it is delayed."""
+        assert self.groups is not None, "there are no lines"
+        for level, ready in zip(self.groups.blocked, self.ready, strict=True):
+            if level.size and level.discard(index, index + 1):
+                ready.add(index, index + 1)
+                return
+
     def leave_lines(self, start: int, end: int) -> None:
         """They are not delivered any more: of each group whose first one is among them, the next is ready.
 
@@ -283,11 +292,17 @@ class QueueState:
         for part in self.segments.parts(start, end):
             column, shift = part.extra.groups, part.offset - part.start
             for index in range(part.start, part.end) if column else ():
-                following = groups.leave(column[index + shift], index)
-                for level, ready in zip(groups.blocked, self.ready, strict=True) if following else ():
-                    if level.size and level.discard(following, following + 1):
-                        ready.add(following, following + 1)
-                        break
+                if isinstance(groups, WholeGroups):
+                    self._leave_whole(groups.leave(column[index + shift], index))
+                elif following := groups.leave(column[index + shift], index):
+                    self.unblock(following)
+
+    def _leave_whole(self, left: Left) -> None:
+        """V19."""
+        if left.first:
+            self.unblock(left.first)
+        if left.waits and self.take_ready(left.waits, left.waits + 1):
+            self.block(left.waits, left.waits + 1)
 
     def forget(self, start: int, end: int, freed: list[int], final: service_pb2.FinalState) -> None:
         """Messages leave the queue in this way; they are neither ready, delayed, dying nor leased any more."""

@@ -62,6 +62,11 @@ class Part(NamedTuple):
         each = self.extra.expires_at_ms
         return each[self.offset + index - self.start] if each else self.expires_at_ms
 
+    def group(self, index: int) -> int:
+        """Hash of one message's group; 0: of none, or its queue keeps none."""
+        each = self.extra.groups
+        return each[self.offset + index - self.start] if each else 0
+
     def expiry_run(self, index: int) -> int:
         """End of the neighbours in the segment that share this message's expiry."""
         each = self.extra.expires_at_ms

@@ -15,6 +15,7 @@ from replica.machine.state.completions import BUCKET_MS
 from replica.machine.state.config import milliseconds
 from replica.machine.state.dedup import Producers
 from replica.machine.state.errors import Refused
+from replica.machine.state.gathering import UNGATHERED, WholeGroups
 from replica.machine.state.idle import IdleQueues
 from replica.machine.state.limits import Limits
 from replica.machine.state.queue import Lease, QueueState, Totals
@@ -72,6 +73,8 @@ class State:
         self.reply_ends = Schedule(self._reply_ends)  # by the first request of a row of deadlines
         self.completion_ends = Schedule(self._completion_ends)  # by the second in which messages ended
         self.delay_ends = Schedule(self._delay_ends)
+        self.group_ends = Schedule(self._group_ends)  # by the hash of a group that gathers
+        self.gathering: set[int] = set()  # queues with group_mode COMPLETE
         self.idle = IdleQueues(self.queues)
         self.enabling = Schedule(self._enabling)  # 0: sending, 1: receiving
         self.stage_ends = Schedule(self._stage_ends)  # by the stage's number
@@ -79,6 +82,7 @@ class State:
         self.early_ends = (self.lease_ends, self.delay_ends)
         self.other_ends = (
             self.message_ends,
+            self.group_ends,
             self.reply_ends,
             self.completion_ends,
             self.enabling,
@@ -160,6 +164,34 @@ class State:
             if when_ms := enabled_at_ms(queue.config, receiving=receiving):
                 self.enabling.push(when_ms, queue.queue_id, int(receiving))
 
+        if isinstance(queue.groups, WholeGroups):
+            self.gathering.add(queue.queue_id)
+            for group, _ in queue.groups.open_groups():
+                self.schedule_group(queue, group)
+        else:
+            self.gathering.discard(queue.queue_id)
+
+    def schedule_group(self, queue: QueueState, group: int) -> None:
+        """It may gather, and until when (V19): when it is new, or its queue's attributes are."""
+        if end_ms := self._group_end_ms(queue, group):
+            self.group_ends.push(end_ms, queue.queue_id, group)
+
+    def _group_end_ms(self, queue: QueueState, group: int) -> int:
+        """0: it does not gather."""
+        assert isinstance(queue.groups, WholeGroups), "a queue without groups that gather"
+        found = queue.groups.by_hash.get(group)
+        if found is None or found.is_whole:
+            return 0
+        return found.since_ms + milliseconds(queue.config.group_timeout)
+
+    def _group_ends(self, due: Due) -> bool:
+        queue = self.queues.get(due.queue_id)
+        return (
+            queue is not None
+            and isinstance(queue.groups, WholeGroups)
+            and self._group_end_ms(queue, due.ident) == due.when_ms > 0
+        )
+
     def _delay_ends(self, due: Due) -> bool:
         return self.matured_run(due) is not None
 
@@ -203,7 +235,7 @@ class State:
         number = 0
         if reason is not None:
             if reason not in queue.reasons:
-                reason = reason if len(queue.reasons) < REASONS_MAX else ""
+                reason = reason if len(queue.reasons) < REASONS_MAX or reason == UNGATHERED else ""
                 queue.reasons += [reason] if reason not in queue.reasons else []
             number = queue.reasons.index(reason) + 1
         if queue.groups is not None:

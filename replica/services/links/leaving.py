@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 FOR_EVER = frozenset(
     {
         *("QUEUE_NOT_FOUND", "MESSAGE_TOO_LARGE", "BAD_ATTRIBUTE", "BAD_NAME", "BAD_REQUEST", "CROSS_DOMAIN"),
-        *("REMOTE_NOT_ALLOWED", "NOT_TWO_WAY", "REPLY_REQUIRED"),
+        *("REMOTE_NOT_ALLOWED", "NOT_TWO_WAY", "REPLY_REQUIRED", "GROUP_MISMATCH"),
     }
 )
 """Refusals that no time and no consumer at the target takes away; all others are waited out."""

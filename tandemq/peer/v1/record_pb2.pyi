@@ -121,7 +121,7 @@ class Refusal(_message.Message):
     def __init__(self, ordinal: _Optional[int] = ..., reason: _Optional[_Union[_common_pb2.Reason, str]] = ...) -> None: ...
 
 class EnqueueOp(_message.Message):
-    __slots__ = ("queue_id", "client_id", "first_sequence", "count", "first_index", "refusals", "priorities", "expires_at_ms", "volatiles", "payload_bytes", "downgraded", "internal", "deliver_at_ms", "groups", "dedup_ids", "duplicates", "moved_from", "moved_final", "dropped", "addressed", "answers", "first_ordinal", "queue", "updated", "staged", "kept")
+    __slots__ = ("queue_id", "client_id", "first_sequence", "count", "first_index", "refusals", "priorities", "expires_at_ms", "volatiles", "payload_bytes", "downgraded", "internal", "deliver_at_ms", "groups", "dedup_ids", "duplicates", "moved_from", "moved_final", "dropped", "addressed", "answers", "first_ordinal", "queue", "updated", "group_sequences", "lasts_in_group", "group_bytes", "staged", "kept")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -146,6 +146,9 @@ class EnqueueOp(_message.Message):
     FIRST_ORDINAL_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     UPDATED_FIELD_NUMBER: _ClassVar[int]
+    GROUP_SEQUENCES_FIELD_NUMBER: _ClassVar[int]
+    LASTS_IN_GROUP_FIELD_NUMBER: _ClassVar[int]
+    GROUP_BYTES_FIELD_NUMBER: _ClassVar[int]
     STAGED_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
@@ -172,9 +175,12 @@ class EnqueueOp(_message.Message):
     first_ordinal: int
     queue: str
     updated: bool
+    group_sequences: _containers.RepeatedScalarFieldContainer[int]
+    lasts_in_group: _containers.RepeatedScalarFieldContainer[bool]
+    group_bytes: _containers.RepeatedScalarFieldContainer[int]
     staged: int
     kept: KeptKey
-    def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., duplicates: _Optional[_Iterable[_Union[_queue_service_pb2.EntryDuplicate, _Mapping]]] = ..., moved_from: _Optional[_Union[QueueRanges, _Mapping]] = ..., moved_final: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., dropped: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., addressed: _Optional[_Iterable[int]] = ..., answers: _Optional[_Union[QueueRanges, _Mapping]] = ..., first_ordinal: _Optional[int] = ..., queue: _Optional[str] = ..., updated: bool = ..., staged: _Optional[int] = ..., kept: _Optional[_Union[KeptKey, _Mapping]] = ...) -> None: ...
+    def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., duplicates: _Optional[_Iterable[_Union[_queue_service_pb2.EntryDuplicate, _Mapping]]] = ..., moved_from: _Optional[_Union[QueueRanges, _Mapping]] = ..., moved_final: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., dropped: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., addressed: _Optional[_Iterable[int]] = ..., answers: _Optional[_Union[QueueRanges, _Mapping]] = ..., first_ordinal: _Optional[int] = ..., queue: _Optional[str] = ..., updated: bool = ..., group_sequences: _Optional[_Iterable[int]] = ..., lasts_in_group: _Optional[_Iterable[bool]] = ..., group_bytes: _Optional[_Iterable[int]] = ..., staged: _Optional[int] = ..., kept: _Optional[_Union[KeptKey, _Mapping]] = ...) -> None: ...
 
 class TxnOp(_message.Message):
     __slots__ = ("settles", "enqueues", "unit_id", "replies", "removes", "writer", "number", "digest", "query_id")
@@ -303,7 +309,7 @@ class SettleEffect(_message.Message):
     def __init__(self, lease_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., outcome: _Optional[_Union[_queue_service_pb2.Outcome, str]] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ..., dead_letter: bool = ..., reason: _Optional[str] = ..., backout: bool = ..., unlock: bool = ...) -> None: ...
 
 class ExpireOp(_message.Message):
-    __slots__ = ("messages", "lease_ids", "volatile_lost", "matured", "reply_timeouts", "idle_queue_ids", "forgotten", "enabled_queue_ids", "lease_rules", "readers", "stage_ids")
+    __slots__ = ("messages", "lease_ids", "volatile_lost", "matured", "reply_timeouts", "idle_queue_ids", "forgotten", "enabled_queue_ids", "lease_rules", "readers", "stage_ids", "ungathered")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
     VOLATILE_LOST_FIELD_NUMBER: _ClassVar[int]
@@ -315,6 +321,7 @@ class ExpireOp(_message.Message):
     LEASE_RULES_FIELD_NUMBER: _ClassVar[int]
     READERS_FIELD_NUMBER: _ClassVar[int]
     STAGE_IDS_FIELD_NUMBER: _ClassVar[int]
+    UNGATHERED_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[QueueRanges]
     lease_ids: _containers.RepeatedScalarFieldContainer[int]
     volatile_lost: _containers.RepeatedCompositeFieldContainer[QueueRanges]
@@ -326,7 +333,8 @@ class ExpireOp(_message.Message):
     lease_rules: bool
     readers: _containers.RepeatedScalarFieldContainer[str]
     stage_ids: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, messages: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., lease_ids: _Optional[_Iterable[int]] = ..., volatile_lost: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., matured: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., reply_timeouts: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., idle_queue_ids: _Optional[_Iterable[int]] = ..., forgotten: _Optional[_Iterable[_Union[QueueTime, _Mapping]]] = ..., enabled_queue_ids: _Optional[_Iterable[int]] = ..., lease_rules: bool = ..., readers: _Optional[_Iterable[str]] = ..., stage_ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
+    ungathered: _containers.RepeatedCompositeFieldContainer[QueueRanges]
+    def __init__(self, messages: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., lease_ids: _Optional[_Iterable[int]] = ..., volatile_lost: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., matured: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., reply_timeouts: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., idle_queue_ids: _Optional[_Iterable[int]] = ..., forgotten: _Optional[_Iterable[_Union[QueueTime, _Mapping]]] = ..., enabled_queue_ids: _Optional[_Iterable[int]] = ..., lease_rules: bool = ..., readers: _Optional[_Iterable[str]] = ..., stage_ids: _Optional[_Iterable[bytes]] = ..., ungathered: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ...) -> None: ...
 
 class QueueTime(_message.Message):
     __slots__ = ("queue_id", "time_ms")

@@ -50,6 +50,8 @@ def batch_of(
     deliver_at_ms: Sequence[int] = (),
     dedup_ids: Sequence[str] = (),
     group_ids: Sequence[str] = (),
+    group_sequences: Sequence[int] = (),
+    lasts_in_group: Sequence[bool] = (),
 ) -> queue_service_pb2.EnqueueBatch:
     messages = message_pb2.MessageBatch(
         payloads=[b"x" * size for size in sizes],
@@ -60,6 +62,8 @@ def batch_of(
         deliver_at_ms=deliver_at_ms,
         dedup_ids=dedup_ids,
         group_ids=group_ids,
+        group_sequences=group_sequences,
+        lasts_in_group=lasts_in_group,
     )
     return queue_service_pb2.EnqueueBatch(queue=queue, messages=messages)
 

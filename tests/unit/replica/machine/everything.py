@@ -62,6 +62,7 @@ SCHEDULES = (
     "delay_ends",
     "enabling",
     "stage_ends",
+    "group_ends",
 )
 FAR_MS = 1 << 62
 
@@ -129,7 +130,7 @@ def waiting(state: State) -> dict[str, Any]:
         for due in state.delay_ends.due(FAR_MS)
         for index in indexes([state.matured_run(due) or (0, 0)])
     }
-    for name in ("completion_ends", "enabling", "stage_ends"):
+    for name in ("completion_ends", "enabling", "stage_ends", "group_ends"):
         found[name] = {tuple(due) for due in getattr(state, name).due(FAR_MS)}
     found["idle"] = {queue.queue_id for queue in state.idle.due(FAR_MS, 1 << 30)}
     return found
@@ -206,6 +207,18 @@ def lines_and_lives(driver: Driver) -> None:
         batch_of([1] * 6, group_ids=["a", "a", "b", "", "b", "a"], queue="lines", delays_ms=[0, 0, 0, 0, 9, 0])
     )
     driver.lease(1, name="lines")
+    driver.create("whole", group_mode=admin_pb2.GROUP_MODE_COMPLETE)
+    driver.enqueue(
+        batch_of(
+            [1] * 5,
+            group_ids=["a", "a", "b", "b", "c"],
+            group_sequences=[2, 1, 1, 2, 2],
+            lasts_in_group=[True, False, False, True, False],
+            queue="whole",
+            delays_ms=[0, 0, 9, 0, 0],
+        )
+    )
+    driver.lease(1, name="whole")
     driver.create(
         "idle", empty_idle_expiry={"seconds": 90}, enqueue_enabled=False, enqueue_enabled_at={"seconds": 9_000}
     )

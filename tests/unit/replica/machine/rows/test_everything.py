@@ -51,8 +51,8 @@ def test_everything_is_in_it() -> None:
     queues = held["queues"].values()
     empty = [name for name, value in held.items() if not value]
     assert empty == []
-    for name in ("blocked", "_lines"):
-        assert any(queue["groups"] and queue["groups"][name] for queue in queues)
+    for name in ("blocked", "_lines", "by_hash", "gathering"):
+        assert any(queue["groups"] and queue["groups"].get(name) for queue in queues)
     for name in ("answers", "buckets", "unended", "addressed", "owed", "deadlines"):
         assert any(queue["completions"] and queue["completions"][name] for queue in queues), name
     plain_ones = set(next(iter(queues))) - {"groups", "completions"}

@@ -54,6 +54,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "reactions_enabled": (True, True),
     "xmit_batch": (7, 7),
     "xmit_linger": ({"seconds": 5}, {"seconds": 6}),
+    "group_timeout": ({"seconds": 5}, {"seconds": 6}),
 }
 # These go with another one, and are shown below.
 PAIRED = {"enqueue_enabled_at", "dequeue_enabled_at"}

@@ -125,3 +125,9 @@ def test_what_is_refused_as_a_dead_letter_too_has_no_place_there(
     queue: str, reason: str, facts: dict[str, str], wanted: bool
 ) -> None:
     assert has_no_place_there(rows(queue), error_of(reason, "", facts)) is wanted
+
+
+def test_v19_a_member_that_does_not_fit_its_group_there_stops_no_link() -> None:
+    found = without_place(rows("a", "b", "a"), error_of("GROUP_MISMATCH", "", {"queue": "a", "entry": "1"}))
+    assert put_out(found) == [b"2"]
+    assert without_place(rows("a"), error_of("QUOTA_EXCEEDED", "", {"queue": "a", "entry": "0"})) is None
