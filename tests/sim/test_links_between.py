@@ -53,14 +53,15 @@ def test_what_a_carrier_knows_of_its_target_is_of_one_epoch(world: World) -> Non
     """Another member may have carried between two of them, and this one never heard of it."""
     world.loop.run(world.loop.now + 1.0)
     carrier = carrier_of(world)
-    assert (carrier.last, carrier.epoch) == (1, carrier.domain.shared.state.epoch)
-    carrier.last = 1_000  # as if it were so
+    assert carrier.far is not None
+    assert (carrier.far.last, carrier.epoch) == (1, carrier.domain.shared.state.epoch)
+    carrier.far.last = 1_000  # as if it were so
     other = world.pair.members[carrier.domain.shared.peer]
     other.kill()
     world.loop.run(world.loop.now + 3.0)
     assert carrier_of(world) is carrier, "it has gone on"
     assert carrier.epoch == carrier.domain.shared.state.epoch
-    assert carrier.last == 2, "the target was asked"
+    assert carrier.far.last == 2, "the target was asked"
     assert world.link is not None
     assert world.link.waiting() == 0
 
