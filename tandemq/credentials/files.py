@@ -35,11 +35,21 @@ class Material(NamedTuple):
     chain: bytes
     key: bytes
 
+    def __repr__(self) -> str:
+        """Without the key, which is shown to nobody."""
+        return f"Material({len(self.chain)} bytes of certificates)"
+
 
 class Credentials:
     """The credentials in one directory. Safe from any thread: gRPC asks in its own. Raises BadCredentials."""
 
-    def __init__(self, directory: Path, now_s: Callable[[], float] = monotonic_s) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        now_s: Callable[[], float] = monotonic_s,
+        check: Callable[[Material], None] | None = None,
+    ) -> None:
+        """check: raises BadCredentials for what must not come into force here, at the start and at each exchange."""
         if not directory.is_dir():
             raise BadCredentials(f"{directory}: no such directory; `tandemq cert issue NAME --out DIR` makes one")
         self.directory = directory
@@ -48,6 +58,9 @@ class Credentials:
         read(directory)  # raises in words
         self._marks = _marks(directory)
         self._material = read(directory)  # what is exchanged meanwhile is seen by the next look
+        self._check = check
+        if check is not None:
+            check(self._material)
         self._generation = 1
         self._looked_s = now_s()
         self._refused = ""
@@ -74,6 +87,8 @@ class Credentials:
             material = read(self.directory)
             if _marks(self.directory) != marks:
                 return  # somebody is writing: the next look
+            if self._check is not None:
+                self._check(material)
         except BadCredentials as error:
             # Not remembered as seen: a key and its certificate are exchanged one after the other.
             if str(error) != self._refused:
@@ -133,7 +148,10 @@ def _read_file(path: Path) -> bytes:
 
 
 def _check_private(path: Path) -> None:
-    mode = path.stat().st_mode & 0o777
+    try:
+        mode = path.stat().st_mode & 0o777
+    except OSError as error:  # exchanged since it was read
+        raise BadCredentials(f"{path}: cannot be read: {error.strerror}") from error
     if mode & OTHERS:
         raise BadCredentials(f"{path}: others may read or change it (mode {mode:04o}); run: chmod 600 {path}")
 

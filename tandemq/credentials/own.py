@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from tandemq.config import ConfigError
 from tandemq.credentials import names
 from tandemq.credentials.bad import BadCredentials
-from tandemq.credentials.files import CHAIN, Credentials
+from tandemq.credentials.files import CHAIN, Credentials, Material
 
 if TYPE_CHECKING:
     from tandemq.config import ManagerConfig
@@ -33,19 +33,25 @@ def of_witness(directory: str) -> Credentials:
 
 
 def _own(directory: str, who: str, key: str) -> Credentials:
-    from tandemq.credentials.reading import problem_of_time, shown
-
     path = Path(directory)
     try:
-        credentials = Credentials(path)
-        found = shown(credentials.now().chain)
-    except (BadCredentials, ValueError) as error:
+        return Credentials(path, check=lambda material: _check(material, path, who))
+    except BadCredentials as error:
         raise ConfigError(f"{key} = {directory!r}: {error}") from error
+
+
+def _check(material: Material, path: Path, who: str) -> None:
+    """Raises BadCredentials for a certificate of somebody else, or one that is not valid now."""
+    from tandemq.credentials.reading import problem_of_time, shown
+
+    try:
+        found = shown(material.chain)
+    except ValueError as error:
+        raise BadCredentials(f"{path / CHAIN}: {error}") from error
     if not (found.who == who or (who.endswith("/") and found.who.startswith(who))):
         wanted = f"{who}NAME" if who.endswith("/") else who
         says = found.who or ", ".join(found.uris) or "nobody"
         text = f"{path / CHAIN} is for {says}, not for {wanted}; `tandemq cert issue {wanted} --out DIR` makes one"
-        raise ConfigError(f"{key} = {directory!r}: {text}")
+        raise BadCredentials(text)
     if problem := problem_of_time(found, str(path / CHAIN)):
-        raise ConfigError(f"{key} = {directory!r}: {problem}")
-    return credentials
+        raise BadCredentials(problem)

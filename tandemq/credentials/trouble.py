@@ -19,7 +19,9 @@ from tandemq.credentials.bad import BadCredentials
 from tandemq.credentials.files import CHAIN, client_context
 
 LOOK_S = 2.0
-"""What a client that has given up waits for the reason, at most."""
+"""What a client with credentials that has given up waits for the reason, at most."""
+PLAIN_LOOK_S = 0.5
+"""The same without credentials: a server that has TLS says so at once, and one that hangs is no matter of it."""
 SETTINGS = bytes((4,))  # the type of the first frame of HTTP/2 that a server sends
 FIRST_WORD = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))
 _EXPIRED, _NOT_YET, _WRONG_HOST, _WRONG_ADDRESS = 10, 9, 62, 64  # of OpenSSL's x509_vfy.h
@@ -44,40 +46,39 @@ async def why_not(endpoint: str, directory: str, expected: str = "") -> str:
     is there. `directory`: of the client's credentials; empty: it has none. `expected`: the name that who answers
     must have; empty: the host's. Ends within `LOOK_S`.
     """
-    if endpoint.startswith(PLAIN):
+    host, _, port = endpoint.rpartition("/")[2].rpartition(":")
+    if endpoint.startswith(PLAIN) or not port.isdecimal():
         return ""
     try:
-        async with asyncio.timeout(LOOK_S):
-            return await asyncio.to_thread(_why_not, endpoint, directory, expected)
-    except TimeoutError:
+        async with asyncio.timeout(LOOK_S if directory else PLAIN_LOOK_S):
+            return await asyncio.to_thread(_why_not, host.strip("[]"), int(port), endpoint, directory, expected)
+    except (TimeoutError, UnicodeError):  # a name that no host can have
         return ""
 
 
-def _why_not(endpoint: str, directory: str, expected: str) -> str:
-    host, _, port = endpoint.rpartition("/")[2].rpartition(":")
-    host = host.strip("[]")
+def _why_not(host: str, port: int, endpoint: str, directory: str, expected: str) -> str:
     if not directory:
-        return _why_not_plain(host, int(port), endpoint)
+        return _why_not_plain(host, port, endpoint)
     try:
         context = client_context(Path(directory))
-        with _connected(host, int(port)) as sock, context.wrap_socket(sock, server_hostname=expected or host) as tls:
+        with _connected(host, port) as sock, context.wrap_socket(sock, server_hostname=expected or host) as tls:
             if tls.recv(1):  # nothing is sent before: what a server did not read may cost us what it said
                 return ""
             return _refused(endpoint, directory)  # as gRPC does it, without an alert
     except BadCredentials as error:
         return str(error)
     except ssl.SSLCertVerificationError as error:
-        return _of_certificate(error, host, int(port), endpoint, expected or host)
+        return _of_certificate(error, host, port, endpoint, expected or host)
     except ssl.SSLError as error:
-        return _of_handshake(error, host, int(port), endpoint, directory)
+        return _of_handshake(error, host, port, endpoint, directory)
     except OSError:
-        return _plain(host, int(port), endpoint, directory)
+        return _plain(host, port, endpoint, directory)
 
 
 def _why_not_plain(host: str, port: int, endpoint: str) -> str:
     """A client without credentials: TLS that asks for a certificate still shows its own."""
     try:
-        with _connected(host, port) as sock, _trusting().wrap_socket(sock):
+        with _connected(host, port, PLAIN_LOOK_S) as sock, _trusting().wrap_socket(sock):
             return (
                 f"{endpoint} speaks TLS and wants a certificate: name a directory of credentials with --credentials, "
                 "credentials=, or $TANDEMQ_CREDENTIALS"
@@ -162,5 +163,5 @@ def _trusting() -> ssl.SSLContext:
     return context
 
 
-def _connected(host: str, port: int) -> socket.socket:
-    return socket.create_connection((host, port), timeout=LOOK_S)
+def _connected(host: str, port: int, timeout_s: float = 0.0) -> socket.socket:
+    return socket.create_connection((host, port), timeout=timeout_s or LOOK_S)

@@ -6,6 +6,7 @@ gRPC itself says "Socket closed" to most of them.
 from __future__ import annotations
 
 import asyncio
+import shutil
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator
@@ -52,6 +53,7 @@ class Made:
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason may take as long as the machine does: here it is what is looked at."""
     monkeypatch.setattr(trouble, "LOOK_S", OUTER_S)
+    monkeypatch.setattr(trouble, "PLAIN_LOOK_S", OUTER_S)
 
 
 @pytest.fixture
@@ -87,6 +89,8 @@ async def test_nobody_there_is_no_matter_of_certificates(made: Made) -> None:
     assert await why_not(endpoint, str(made.of("principal/billing"))) == ""
     assert await why_not(endpoint, "") == ""
     assert await why_not("unix:/run/tandemq.sock", "") == ""
+    for no_host in ("orders..svc:7600", f"{'x' * 64}:7600", "orders", "orders:port"):
+        assert await why_not(no_host, "") == ""
 
 
 async def test_each_reason_has_its_sentence(made: Made) -> None:
@@ -139,7 +143,7 @@ async def test_a_client_finds_its_credentials_in_the_environment(made: Made, mon
             await client.list_queues()
 
 
-async def test_a_member_looks_at_its_own_port_as_a_client_with_its_certificate(made: Made) -> None:
+async def test_a_member_looks_at_its_own_port_as_a_client_with_its_certificate(made: Made, tmp_path: Path) -> None:
     """Where no client is taken a member hands over: a look in clear text would say so of every port with TLS."""
     own, peer = made.of("member/orders/a"), made.of("member/orders/b")
     access = MachineAccess(
@@ -149,6 +153,11 @@ async def test_a_member_looks_at_its_own_port_as_a_client_with_its_certificate(m
         assert await access.takes_clients(endpoint)
         issue(made.first, "member/orders/a", own)
         assert await access.takes_clients(endpoint)
+        issue(made.first, "member/orders/a", ended := tmp_path / "ended", lasts=timedelta(seconds=-1))
+        for name in ("ca.pem", "cert.pem", "key.pem"):
+            shutil.copy(ended / name, own / name)
+    async with port(own) as endpoint:
+        assert await access.takes_clients(endpoint), "the peer's may be over as well: nothing is handed over"
     for other in (peer, None):
         async with port(other) as endpoint:
             assert not await access.takes_clients(endpoint)

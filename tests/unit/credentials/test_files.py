@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from tandemq.channels import Kept, Options
-from tandemq.credentials.authority import AUTHORITY_KEY, create, issue, problem_of_chain
+from tandemq.config import ManagerConfig
+from tandemq.config_security import Security
+from tandemq.credentials.authority import AUTHORITY_KEY, LASTS, create, issue, problem_of_chain
 from tandemq.credentials.bad import BadCredentials
 from tandemq.credentials.channels import SecureOpen
 from tandemq.credentials.files import LOOK_S, Credentials, read
+from tandemq.credentials.own import of_member
 
 
 @pytest.fixture
@@ -94,6 +98,27 @@ def test_exchanged_files_come_into_force_and_broken_ones_do_not(
     now_s = LOOK_S
     assert credentials.generation() == 2
     assert credentials.now() != first
+
+
+def test_what_must_not_come_into_force_here_does_not_when_it_is_exchanged_either(
+    authority: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client's certificate, and one that has expired, in the directory of a member that runs."""
+    place, who = tmp_path / "a", "member/orders/a"
+    issue(authority, who, place)
+    config = ManagerConfig(member="a", data_dir="d", pair="orders", security=Security(credentials=str(place)))
+    credentials = of_member(config)
+    first = credentials.now()
+    for wrong, lasts in (("principal/billing", LASTS), (who, timedelta(days=-1))):
+        issue(authority, wrong, place, lasts=lasts)
+        assert credentials.now() == first
+    assert credentials.generation() == 1
+    assert [record.getMessage().partition(": ")[0] for record in caplog.records] == [
+        "the credentials that were in force stay"
+    ] * 2
+    issue(authority, who, place)
+    assert credentials.now() != first
+    assert "PRIVATE" not in repr(credentials.now())
 
 
 async def test_a_kept_channel_is_opened_anew_with_new_credentials(authority: Path, directory: Path) -> None:
