@@ -69,6 +69,8 @@ def stamp(row: Message, onward: Onward) -> str:
     if hops_of(row) >= HOPS_MAX:
         row.properties[REASON].text = LOOP_LIMIT
         row.properties[ORIGIN_QUEUE].text = onward.full_name
+        if not row.HasField("persistent"):
+            row.persistent = True  # as it is on its way (X7)
         return DEAD
     row.properties[TO].text = onward.full_name
     if row.dedup_id:

@@ -219,7 +219,7 @@ class Reacting:
         reports = plan(state, self.orders.time_ms, reaction, counts, exceptions, lines, taken)
         made = self._copies(reaction, queue, making) if making.rows else None
         keeps, kept_rows = self._keeping(reaction, queue) if counts.kept else (None, [])
-        forwards, going = self._going_on(reaction, queue) if counts.forwarded else (None, [])
+        forwards, going = self._going_on(reaction, queue, making.targets) if counts.forwarded else (None, [])
         call = ReactCall(
             queue.queue_id,
             making.targets,
@@ -236,16 +236,21 @@ class Reacting:
         )
         return call, [*making.rows, *reports.rows, *kept_rows, *going]
 
-    def _going_on(self, reaction: Reaction, queue: QueueState) -> tuple[EnqueueOp, list[Message]]:
+    def _going_on(
+        self, reaction: Reaction, queue: QueueState, targets: Sequence[int]
+    ) -> tuple[EnqueueOp, list[Message]]:
         """V17: what enters the transmission queue, behind all that was sent before."""
         orders, to = self.orders, reaction.goes_on
         assert to is not None
         row = message_of(to)
         columns, full = columns_of(EnqueueBatch(messages=batch_of([row]))), queue.queue_id in orders.room.lines
-        op = plan_report(orders.machine.state, orders.time_ms, queue.name, columns, full=full)
-        if op.refusals:
+        leaving = leaving_of(queue, ranges_of(targets))
+        op = plan_report(orders.machine.state, orders.time_ms, queue.name, columns, full=full, leaving=leaving)
+        # What it removes itself cannot be dropped for it as well.
+        if op.refusals or (op.dropped and targets):
             text = f"the reaction finds no room in queue {queue.name}, by which it goes on; nothing was done"
-            raise Refused(op.refusals[0].reason, text, {"queue": queue.name})
+            reason = op.refusals[0].reason if op.refusals else Reason.REASON_QUEUE_FULL
+            raise Refused(reason, text, {"queue": queue.name})
         return op, [row]
 
     # -- in a unit of work -----------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from replica.machine.plan.columns import Columns
 from replica.machine.plan.enqueue import EnqueueCall, header_of
+from replica.machine.plan.gathering import Unfit
 from replica.machine.plan.move import ranges_of, room_in
 from replica.machine.plan.reply_copies import check_reply_tos, owed_of
 from replica.machine.state.errors import Refused
@@ -37,7 +38,9 @@ def plan_copies(state: State, now_ms: int, call: CopyCall) -> record_pb2.RecordH
     room_in(state, call.to)  # refused, if it takes nothing
     # An answer that its own queue let in may be longer than what the other one takes from its producers.
     columns = call.columns._replace(payload_bytes_max=0, delays_ms=(), deliver_at_ms=())
-    header = header_of(state, to, now_ms, EnqueueCall(to.name, b"", 0, columns, min(to.open_members)))
+    # What the manager puts is not held up by a group that it does not fit (V19).
+    entry = EnqueueCall(to.name, b"", 0, columns, min(to.open_members), unfit=Unfit.FREE)
+    header = header_of(state, to, now_ms, entry)
     op = header.enqueue
     if op.refusals:  # not even with what it drops: what is leased there stays
         raise Refused(common_pb2.REASON_QUEUE_FULL, f"queue {to.name} has no room for {count} messages")

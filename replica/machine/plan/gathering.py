@@ -63,6 +63,7 @@ class Fitting:
     columns: Columns
     limits: Limits
     members_max: int
+    bytes_max: int
     hashes: Sequence[int]
     """Of the groups, one an entry; empty: none has one."""
     coming: dict[int, _Coming]
@@ -75,7 +76,7 @@ class Fitting:
         if not group:
             return REASON_GROUP_MISMATCH if sequence or is_last else REASON_UNSPECIFIED
         coming = self._of(group)
-        too_much = coming.payload_bytes + self.columns.sizes[ordinal] > self.limits.group_bytes_max
+        too_much = coming.payload_bytes + self.columns.sizes[ordinal] > self.bytes_max
         if too_much or sequence > self.members_max or not coming.fits(sequence, is_last=is_last):
             return REASON_GROUP_MISMATCH
         if coming.is_new and self.groups.gathering + self.opened >= self.limits.groups_max:
@@ -105,8 +106,9 @@ def fitting(queue: QueueState, columns: Columns, limits: Limits) -> Fitting | No
         return None
     # All of a group are in the queue at once, before any of it is delivered.
     members_max = min(limits.group_members_max, queue.config.max_length)
+    bytes_max = min(limits.group_bytes_max, queue.config.max_bytes or limits.group_bytes_max)
     hashes = hashes_of(columns.group_ids, columns.count)
-    return Fitting(queue.groups, columns, limits, members_max, hashes, {})
+    return Fitting(queue.groups, columns, limits, members_max, bytes_max, hashes, {})
 
 
 def of_no_group(queue: QueueState, indexes: Sequence[int]) -> list[int]:

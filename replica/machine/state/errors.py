@@ -36,4 +36,5 @@ def disabled(name: str, config: admin_pb2.QueueConfig, *, receiving: bool = Fals
         verb, attribute, reason = "receiving from", "dequeue_enabled", common_pb2.REASON_DEQUEUE_DISABLED
         at = config.dequeue_enabled_at
     until = f" until {at.ToJsonString()}" if at.seconds else ""
-    return Refused(reason, f"{verb} queue {name} is disabled{until}; repeat it later, or set its {attribute}")
+    text = f"{verb} queue {name} is disabled{until}; repeat it later, or set its {attribute}"
+    return Refused(reason, text, {"queue": name})

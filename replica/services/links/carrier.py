@@ -286,6 +286,7 @@ class Carrier:
                 await far.put(number, [letter, report], self._lineage())
             except TandemqError as error:
                 if not error.definite:
+                    self.doubt_s = monotonic_s()
                     raise
             else:
                 return

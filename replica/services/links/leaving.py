@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from google.protobuf.message import DecodeError
+
 from replica.core.messages.copies import (
     FIRST_ID,
     ORIGIN_QUEUE,
@@ -87,7 +89,10 @@ def leaving_of(row: DeliveredMessage, now_ms: int, source: str) -> Bound:
     if SOURCE not in message.properties:
         message.properties[SOURCE].text = source
     if REACTION in message.properties:
-        message.payload = _aged(message.payload, now_ms - row.enqueue_time.ToMilliseconds())
+        try:
+            message.payload = _aged(message.payload, max(0, now_ms - row.enqueue_time.ToMilliseconds()))
+        except DecodeError:
+            del message.properties[REACTION]  # it only says so: a message as any other
     if DEDUP_ID in message.properties:
         message.dedup_id = message.properties[DEDUP_ID].text
         del message.properties[DEDUP_ID]
@@ -191,7 +196,14 @@ def _is(queue: str, named: str) -> bool:
     return queue == named or (len(queue.encode()) > VALUE_BYTES_MAX and queue.startswith(cut))
 
 
+def _stay_on_disk(message: Message) -> None:
+    """X7: what says nothing of its durability is on disk on its way, and so among dead letters."""
+    if not message.HasField("persistent"):
+        message.persistent = True
+
+
 def _dead(row: Bound, reason: str) -> Bound:
+    _stay_on_disk(row.message)
     row.message.properties[REASON].text = reason
     row.message.properties[ORIGIN_QUEUE].text = row.queue
     return Bound(DEAD, row.message)
@@ -201,6 +213,7 @@ def dead_here(row: Bound, target: str, reason: str) -> Message:
     """As a dead letter of the manager that it cannot leave."""
     found = Message()
     found.CopyFrom(row.message)
+    _stay_on_disk(found)
     if row.queue != DEAD:  # else it was refused before, and says why
         found.properties[REASON].text = reason
         found.properties[ORIGIN_QUEUE].text = f"//{target}/{row.queue}"

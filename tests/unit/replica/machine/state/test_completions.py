@@ -450,6 +450,20 @@ def test_a_copy_is_owed_until_it_is_made_or_the_answer_is_forgotten():
     assert (owed_of(driver.master.state, 1), tuple(driver.master.state.owing)) == ({}, ())
 
 
+def test_a_copy_enters_a_queue_whose_groups_it_does_not_fit():
+    """V19: it held up every answer behind it, with a reason that was not true."""
+    driver = made(TWO_WAY)
+    driver.create("r", group_mode=admin_pb2.GROUP_MODE_COMPLETE)
+    driver.enqueue(addressed_to("r"))
+    lease_id, _ = driver.lease(1)
+    header = plan_reply(driver.master.state, driver.now_ms, ReplyCall("q", lease_id, 1, 1))
+    header.reply.reply_to, header.reply.correlation_id = "r", "c1"
+    driver.order(header)
+    call = CopyCall(1, "r", [1], columns_of(batch_of([1], queue="r", group_ids=["g"])))
+    driver.order(driver.plan(lambda: plan_copies(driver.master.state, driver.now_ms, call)))
+    assert driver.browse("r") == [1]
+
+
 def test_a_request_that_ends_otherwise_owes_nothing():
     driver = made(TWO_WAY)
     driver.enqueue(addressed_to("r"))

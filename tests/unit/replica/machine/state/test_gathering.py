@@ -367,3 +367,13 @@ def test_v19_whatever_happens_a_snapshot_says_the_same_and_a_member_waits_for_it
             out = found.members.keys() - blocked
             delayed = {index for index in out if any(queue.delayed.runs(index, index + 1))}
             assert out - delayed <= {found.first}, "of a group that gathers nothing, of a whole one the first"
+
+
+def test_a_group_that_its_queue_could_never_hold_is_refused() -> None:
+    """V19: with two of its members in, the third found no room for as long as they stayed, and they stayed for it."""
+    driver = complete(max_bytes=2000, max_message_bytes=1000)
+    for sequence in (1, 2):
+        plan = driver.enqueue(batch_of([900], group_ids=["a"], group_sequences=[sequence]))
+        assert refused(plan) == []
+    plan = driver.enqueue(batch_of([900], group_ids=["a"], group_sequences=[3], lasts_in_group=[True]))
+    assert refused(plan) == [(0, MISMATCH)]

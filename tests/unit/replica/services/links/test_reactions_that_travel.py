@@ -11,12 +11,16 @@ from replica.machine import AckBatchCall
 from replica.services.links.carrier import Carrier, NotHere
 from tandemq import Outgoing
 from tandemq.client import aio
+from tandemq.client.calls import TRANSACTION_SERVICE
 from tandemq.client.filtering import Where
+from tandemq.client.identity import new_request_id
 from tandemq.client.reactions import Cancel, Change, Outcome
 from tandemq.config_links import Links
 from tandemq.embedded import open_manager
 from tandemq.errors import NotFound
-from tandemq.v1.queue_admin_service_pb2 import QueueConfig
+from tandemq.v1.message_pb2 import Message
+from tandemq.v1.queue_admin_service_pb2 import OVERFLOW_DROP_HEAD, OVERFLOW_REJECT, QueueConfig
+from tandemq.v1.transaction_service_pb2 import QueueMessages, TransactRequest, TransactResponse
 from tests.support.until import until
 from tests.unit.replica.services.links.linked import DISABLED, ENABLED, XMIT, Managers, is_empty, payloads
 
@@ -233,3 +237,35 @@ async def test_v17_it_is_kept_there_for_what_comes_back(managers: Managers) -> N
             left = await payloads(west)
             assert set(left) == {b"west"}
             assert (await west.get_queue("SYSTEM.REACTIVE/orders")).length == 0
+
+
+@pytest.mark.slow
+async def test_v17_a_full_link_is_cancelled_and_drops_nothing_that_leaves_it_anyway(managers: Managers) -> None:
+    """It dropped by the same record what it removed, which no member could apply, at any start."""
+    async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+        for overflow in (OVERFLOW_REJECT, OVERFLOW_DROP_HEAD):
+            await _send(east, b"1", b"2", correlation_id="a")
+            fields = ["max_length", "overflow"]
+            length = (await east.get_queue(XMIT)).length
+            await east.update_queue(XMIT, QueueConfig(max_length=length, overflow=overflow), fields)
+            done = await east.react(TO, Where(correlation_id="a"), Cancel(), everything=True, forward=True)
+            assert (done.applied, done.forwarded) == (2, XMIT)
+            await east.update_queue(XMIT, QueueConfig(max_length=100), ["max_length"])
+        before = (await east.get_queue(XMIT)).length
+    async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+        assert (await east.get_queue(XMIT)).length == before == 2, "what it wrote can be read again"
+
+
+@pytest.mark.slow
+async def test_v17_what_only_says_that_it_is_a_reaction_is_a_message(managers: Managers) -> None:
+    """Whoever calls himself a manager may say so; the member ended, and at each start again."""
+    async with open_manager(managers.west), aio.connect(managers.west.listen_client) as west:
+        await west.create_queue("orders")
+        async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+            message = Message(payload=b"\xff\xff\xff", persistent=True)
+            message.properties["tq_reaction"].flag = True
+            puts = [QueueMessages(queue=TO, messages=[message])]
+            request = TransactRequest(request_id=new_request_id(), forwarder="me", puts=puts)
+            await east.links.own.caller.call(TRANSACTION_SERVICE + "Transact", request, TransactResponse)
+            await until(lambda: is_empty(east), "it has left")
+            assert await payloads(west) == [b"\xff\xff\xff"]
