@@ -53,9 +53,9 @@ class Reactor(SimClient):
             call = self.calls[self.at]
             await self.due(call)
             self.counted(call)
-            name = self._name_of_call()
-            if name[0] % 4 == 0:
-                await self._react_in_unit(client, call, ENDS[name[1] % len(ENDS)], name[2] / 100)
+            drawn = self._drawn(call)
+            if drawn[0] % 4 == 0:
+                await self._react_in_unit(client, call, ENDS[drawn[1] % len(ENDS)], drawn[2] / 100)
                 self.at += 1
                 continue
             await self._react(client, call)
@@ -70,6 +70,11 @@ class Reactor(SimClient):
 
     def _name_of_call(self) -> bytes:
         return hashlib.blake2b(f"reaction {self.plan.name}/{self.at}".encode(), digest_size=16).digest()
+
+    def _drawn(self, call: Call) -> bytes:
+        """Of the call: another one of another run, which has the same place, is another."""
+        said = f"{self.plan.name}/{self.at} {call.kind} {sorted(call.args.items())} {call.at_ms}"
+        return hashlib.blake2b(said.encode(), digest_size=16).digest()
 
     async def _react_in_unit(self, client: aio.Client, call: Call, end: str, hold_s: float) -> None:
         """What it finds is locked for a while; the judges follow the log."""

@@ -39,6 +39,12 @@ class QueueStory:
     """Highest index that was ever leased."""
     leased: dict[int, int] = field(default_factory=dict)
     """Index: its first lease."""
+    visible: int = 0
+    """Up to which index everything is known to be committed. What is leased ahead, in the step that orders it, need not
+    be; given back before it is, it is nobody's turn yet.
+    """
+    entering: int = 0
+    """First index of what entered by the record before, or before leases alone; 0: something else has been ordered."""
     ordered: bool = False
     """Each group for itself: what waits behind another of its group may come late, and so may what is delayed, is moved
     here, or has a lower priority.
@@ -79,7 +85,7 @@ class Story:
         self.names.add(name)
         if header.HasField("lease") and not header.lease.reaction:
             self._check_turns(header.lease, header.time_ms, name)
-        self.machine.apply(log_index, epoch, header)
+        self._apply(log_index, epoch, header)
         match header.WhichOneof("op"):
             case "queue" if header.queue.action == pb.QUEUE_ACTION_CREATE:
                 mode = header.queue.config.group_mode
@@ -111,6 +117,11 @@ class Story:
                 if header.txn.unit_id:
                     self._check_units(header.txn.unit_id, name)
 
+    def _apply(self, log_index: int, epoch: int, header: pb.RecordHeader) -> None:
+        self.machine.apply(log_index, epoch, header)
+        for story in self.queues.values() if not header.HasField("lease") else ():
+            story.entering = 0
+
     def _on_lease(self, op: pb.LeaseOp, name: Name) -> None:
         if op.reaction:  # given to nobody
             self.leases[lease_id_of(name.epoch, name.log_index)] = op.expires_at_ms, op.duration_ms
@@ -139,6 +150,7 @@ class Story:
         story, count = self.queues[op.queue_id], op.count - len(op.refusals) - len(op.duplicates)
         if count and op.first_index != story.next_index:
             self.problems.append(f"{name} begins at {op.first_index} of {story.name}, where {story.next_index} is next")
+        story.entering = story.next_index if count else 0
         story.next_index += count
         story.ordered = story.ordered or bool(op.deliver_at_ms or op.priorities or op.moved_from.queue_id)
 
@@ -153,16 +165,18 @@ class Story:
                 self.problems.append(text)
             story.leased.setdefault(index, lease_id_of(name.epoch, name.log_index))
             story.first_leased = max(story.first_leased, index)
+            if not story.entering or index < story.entering:
+                story.visible = max(story.visible, index)
         if op.immediate:
             self._settle(story, op.ranges, name)
 
     def _check_turns(self, op: pb.LeaseOp, time_ms: int, name: Name) -> None:
         """Nothing that is ready has its turn before what is leased: by priority, then by index. What is up to the
-        highest index that ever was leased is known to be visible, and who takes what it likes there is none.
+        highest index that was leased, but not ahead, is known to be visible; who takes what it likes there is none.
         """
         queue, left = self.machine.queue(op.queue_id), set(_indexes(op.ranges))
         damaged = self.damaged.get(queue.name, ())
-        below = 1 + max(self.queues[op.queue_id].first_leased, *left)
+        below = 1 + max(self.queues[op.queue_id].visible, *left)
         for level in reversed(queue.ready):
             for part in (part for start, end in level.runs(0, below) for part in queue.segments.parts(start, end)):
                 for index in range(part.start, part.end):
