@@ -131,7 +131,7 @@ REST = (
     pytest("clock-wide", 60, "clock and (wide or (process and not promise))", *carrying("clock")),
     pytest("simulator", 300, "process", "tests/sim"),
     make("crash-images", 60, "crash-images"),
-    pytest("spark", 360, "process", "tests/spark", jobs=2)._replace(may_be_empty=True),
+    pytest("spark", 360, "process", "tests/spark")._replace(may_be_empty=True),
 )
 SUITES = {"test": TEST, "test-all": (*(phase for phase in TEST if phase is not SEEDS), *REST)}
 """The seeds of `make test` are the first ones of those that `simulator` runs."""
