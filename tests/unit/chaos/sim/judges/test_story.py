@@ -90,7 +90,7 @@ def leased(*indexes: int, priorities: tuple[int, ...] = (4,) * 5, ttls_ms: tuple
     driver.create()
     driver.enqueue(batch_of([1] * 5, priorities=priorities, ttls_ms=ttls_ms))
     made = Story(driver.master)
-    made.queues[1] = QueueStory("q", first_leased=5)
+    made.queues[1] = QueueStory("q", first_leased=5, visible=5)
     op = LeaseOp(queue_id=1, ranges=[IndexRange(first=index, count=1) for index in indexes])
     made._check_turns(op, driver.now_ms + 90, Name(1, 9))
     return made.problems
@@ -114,7 +114,7 @@ def test_what_was_never_leased_may_not_be_visible_yet() -> None:
     made.queues[1] = QueueStory("q")
     made._check_turns(LeaseOp(queue_id=1, ranges=ranges(1)), driver.now_ms, Name(1, 9))
     assert made.problems == []
-    made.queues[1].first_leased = 2
+    made.queues[1].visible = 2
     made._check_turns(LeaseOp(queue_id=1, ranges=ranges(1)), driver.now_ms, Name(1, 9))
     assert len(made.problems) == 1
     made.damaged = {"q": {2}}
