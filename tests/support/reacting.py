@@ -31,17 +31,17 @@ class Reacting(Working):
         """Request id of each, and what was asked."""
 
     @command("react OP at MEMBER to ACTION SCOPE with WITH")
-    def react(self, name: str, member: str, action: str, scope: str, told: str) -> list[str]:
+    def react(self, name: str, member: str, action: str, scope: str, attributes: str) -> list[str]:
         """Of the messages of q with that group, call (correlation id) or id (of which message): the first one, or all,
         are deleted, changed or moved; report=r is a queue that hears of it, exceptions=full its senders. Prints the
         answer. Under the same name it is the same call once more.
         """
-        return self._react(name, member, (action, scope, told), None)
+        return self._react(name, member, (action, scope, attributes), None)
 
     @command("react OP at MEMBER to ACTION SCOPE with WITH and keep it for MS")
-    def react_and_keep(self, name: str, member: str, action: str, scope: str, told: str, ms: str) -> list[str]:
+    def react_and_keep(self, name: str, member: str, action: str, scope: str, attributes: str, ms: str) -> list[str]:
         """As above; and it stays for what comes later, and what comes back."""
-        return self._react(name, member, (action, scope, told), int(ms))
+        return self._react(name, member, (action, scope, attributes), int(ms))
 
     def _react(self, name: str, member_name: str, asked: tuple[str, str, str], kept_ms: int | None) -> list[str]:
         member, text = self.member(member_name), " ".join(asked)
@@ -79,8 +79,8 @@ class Reacting(Working):
         self.note_ids()
         return said_now
 
-    def _asked(self, action: str, scope: str, told: str) -> pb.Reaction:
-        said = said_of(told)
+    def _asked(self, action: str, scope: str, attributes: str) -> pb.Reaction:
+        said = said_of(attributes)
         scopes = {"first": pb.REACTION_SCOPE_FIRST, "all": pb.REACTION_SCOPE_ALL}
         wanted = pb.Reaction(scope=scopes[scope], report_to=said.get("report", ""))
         for name, field in (("group", "group_id"), ("call", "correlation_id")):

@@ -115,13 +115,13 @@ class Working(Reading):
         return self._put(name, queue, member, "", wait_ms=60_000)
 
     @command("put OP into QUEUE at MEMBER with WITH")
-    def put_with(self, name: str, queue: str, member: str, told: str) -> list[str]:
+    def put_with(self, name: str, queue: str, member: str, attributes: str) -> list[str]:
         """As above, with what is said of it: group, call (its correlation id), delay and ttl in ms, priority, reply
         (the queue for reports), inert.
         """
-        return self._put(name, queue, member, told)
+        return self._put(name, queue, member, attributes)
 
-    def _put(self, name: str, queue: str, member: str, told: str, wait_ms: int = 0) -> list[str]:
+    def _put(self, name: str, queue: str, member: str, attributes: str, wait_ms: int = 0) -> list[str]:
         if name in self.put_as:
             raise CommandError(f"{name!r} was put already")
         self.put_as[name] = 0
@@ -136,7 +136,7 @@ class Working(Reading):
             else:
                 self.teller.say(f"client: {name}: {self._why(result)}")
 
-        batch = EnqueueBatch(queue=queue, first_sequence=1, messages=self._row(name, told))
+        batch = EnqueueBatch(queue=queue, first_sequence=1, messages=self._row(name, attributes))
         body = batch.SerializeToString()
         hashed, columns = google_crc32c.value(body), columns_of(batch)
         call = EnqueueCall(queue, name.encode(), 1, columns, member, request_hash=hashed)
@@ -144,9 +144,9 @@ class Working(Reading):
         self.member(member).submit(PendingEnqueue(Waiter(on_answer), call, body, full_until_ms=until_ms))
         return self._moved()
 
-    def _row(self, name: str, told: str) -> MessageBatch:
+    def _row(self, name: str, attributes: str) -> MessageBatch:
         columns: dict[str, list[Any]] = {}
-        for what, value in said_of(told).items() if told else ():
+        for what, value in said_of(attributes).items() if attributes else ():
             if what not in COLUMNS:
                 raise CommandError(f"nothing is known as {what!r}; known: {', '.join(COLUMNS)}")
             columns[COLUMNS[what]] = [int(value) if what in NUMBERS else value if what != "inert" else True]

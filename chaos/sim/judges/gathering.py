@@ -1,5 +1,6 @@
-"""Follows the groups of queues with group_mode COMPLETE, by the log alone (V19): nobody is given a part of one, nothing
-enters one that it does not fit, and none is given up before its time.
+"""Follows the groups of queues with group_mode COMPLETE, by the log alone (V19).
+
+Nobody is given a part of one, nothing enters one that it does not fit, and none is given up before its time.
 """
 
 from __future__ import annotations

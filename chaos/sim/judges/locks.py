@@ -1,5 +1,6 @@
-"""Follows what reactions in units of work lock, by the log alone: nobody is given it, a commit acts on all of it and on
-nothing else, and every other end leaves it where it was.
+"""Follows what reactions in units of work lock, by the log alone.
+
+Nobody is given it, a commit acts on all of it and on nothing else, and every other end leaves it where it was.
 """
 
 from __future__ import annotations

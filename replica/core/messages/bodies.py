@@ -339,8 +339,9 @@ def columns_without_properties(messages: Sequence[Message]) -> MessageBatch:
             column.extend(getattr(message, name) for message in messages)
     if any(message.inert for message in messages):
         batch.inerts.extend(message.inert for message in messages)
-    if any(message.group_sequence for message in messages):
-        batch.group_sequences.extend(message.group_sequence for message in messages)
-    if any(message.last_in_group for message in messages):
-        batch.lasts_in_group.extend(message.last_in_group for message in messages)
+    if any(message.group_sequence or message.last_in_group for message in messages):
+        if any(message.group_sequence for message in messages):
+            batch.group_sequences.extend(message.group_sequence for message in messages)
+        if any(message.last_in_group for message in messages):
+            batch.lasts_in_group.extend(message.last_in_group for message in messages)
     return batch

@@ -1,9 +1,8 @@
-"""Keeps the groups of a queue with group_mode COMPLETE (V19): which members each has, and whether it is whole; never
-knows whether a member is blocked, delayed or leased.
+"""Keeps the groups of a queue with group_mode COMPLETE (V19): which members each has, and whether it is whole.
 
-A group gathers until its members 1 to the last are all there. Then it is whole: a line, by sequence. It gathers again
-if one leaves before a consumer was given its first one; from then on it is whole until all of them have left. One that
-gathers has no first member.
+It never knows whether a member is blocked, delayed or leased. A group gathers until its members 1 to the last are all
+there. Then it is whole: a line, by sequence. It gathers again if one leaves before a consumer was given its first one;
+from then on it is whole until all of them have left. One that gathers has no first member.
 """
 
 from __future__ import annotations

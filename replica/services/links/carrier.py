@@ -411,7 +411,7 @@ class Carrier:
         if not numbers:
             return 0
         await far.ask(self._lineage())
-        left_s = max(self._doubt_left_s(lease.ranges) for _, lease in self._open())
+        left_s = max((self._doubt_left_s(lease.ranges) for _, lease in self._open()), default=0.0)
         if left_s > 0 and (far.last is None or numbers[-1] > far.last):
             await asyncio.sleep(left_s)
             await far.ask(self._lineage())
