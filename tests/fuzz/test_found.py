@@ -7,7 +7,7 @@ import pytest
 from tandemq.peer.v1.peer_service_pb2 import PeerFrame
 from tests.fuzz.clients import Client
 from tests.fuzz.loop import pass_time
-from tests.fuzz.pair import Pair, handler_of
+from tests.fuzz.pair import NUMBER, Pair, handler_of
 
 
 @pytest.mark.parametrize("sender", ["a", "b"])
@@ -68,5 +68,39 @@ def test_a_record_of_a_format_that_is_not_ours_ends_the_session_and_no_more() ->
         pair.check_alive()
         assert await client.send("a", "q", [b"one"])
         assert pair.registers.get("main").in_sync_set == {"a", "b"}
+
+    Pair().run(story)
+
+
+def test_records_before_one_that_cannot_be_taken_are_stored() -> None:
+    """A frame of two records, the second spoilt: the first was in the replica's log in memory and never on its disk, so
+    its next HELLO spoke of a record that it did not have, and the copy had a gap for good.
+    """
+    spoilt = []
+
+    def tamper(_sender: str, kind: str, data: bytes) -> list[bytes]:
+        frame = PeerFrame.FromString(data) if kind == "Data" else None
+        if frame is None or spoilt or not frame.op.entries:
+            return [data]
+        second = frame.op.entries.add()
+        second.record = frame.op.entries[0].record[:-1]
+        spoilt.append(kind)
+        return [frame.SerializeToString()]
+
+    async def story(pair: Pair) -> None:
+        client = Client(lambda member, method: handler_of(pair, member, method))
+        for name in "ab":
+            await pair.start(name)
+        await pass_time(0.5)
+        assert await client.create("a", "q")
+        pair.tamper = tamper
+        await client.send("a", "q", [b"one"])
+        await pass_time(5)
+        assert spoilt
+        pair.check_alive()
+        assert await client.send("a", "q", [b"two"])
+        await pass_time(1)
+        for name in "ab":
+            pair.stores[name].check_chain(NUMBER)
 
     Pair().run(story)

@@ -208,10 +208,20 @@ class SyncTarget:
 
     def on_op(self, op: OpFrame) -> None:
         """Records in order; what does not follow the last one is ignored (a resend comes)."""
-        shared = self.shared
         if not self.active:
             return
         accepted: list[Entry] = []
+        try:
+            self._accept_all(op, accepted)
+        finally:
+            # Also when a later record of the frame is not taken: those before it are in the log in memory, and what a
+            # HELLO says of this copy is on disk by then only if they are stored.
+            if accepted:
+                self._store(accepted)
+        self.on_commit(op.commit_index)
+
+    def _accept_all(self, op: OpFrame, accepted: list[Entry]) -> None:
+        """Take the records of a frame up to the first that cannot be taken now. Raises CorruptRecord, NewerFormat."""
         for record, held in op.entries:
             if held is not None:
                 body = self._parts.holding.held_body(held)
@@ -231,14 +241,15 @@ class SyncTarget:
                     break
                 continue
             accepted.append(entry)
-        if accepted:
-            bodies, self._bodies = self._bodies, []
-            # Messages and the lease that was ordered with them (`delivery/ahead`); of a longer frame nobody asks.
-            leased = int(len(accepted) == 2 and shared.progress.pending[-1].header.HasField("lease"))
-            shared.outbox.add(Persist(appends=accepted, bodies=bodies, leased=leased))
-            self.received += len(accepted)
-            self.fetching = 0
-        self.on_commit(op.commit_index)
+
+    def _store(self, accepted: list[Entry]) -> None:
+        shared = self.shared
+        bodies, self._bodies = self._bodies, []
+        # Messages and the lease that was ordered with them (`delivery/ahead`); of a longer frame nobody asks.
+        leased = int(len(accepted) == 2 and shared.progress.pending[-1].header.HasField("lease"))
+        shared.outbox.add(Persist(appends=accepted, bodies=bodies, leased=leased))
+        self.received += len(accepted)
+        self.fetching = 0
 
     def _accept(self, record: bytes) -> Entry | None:
         shared = self.shared
