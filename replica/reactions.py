@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from replica.node.members import Members
     from replica.operations.reports import Reports
     from replica.peer.greeter import Greeter
-    from replica.peer.identity.twins import PeerInfo
+    from replica.peer.identity.duplicates import PeerInfo
     from replica.peer.judge import Judge
 
 

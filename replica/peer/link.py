@@ -16,8 +16,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from replica.peer.identity.certified import problem_of_caller
-from replica.peer.identity.starts import NUMBER_MAX, Start
-from replica.peer.identity.twins import (
+from replica.peer.identity.duplicates import (
     SEEN_PROCESS,
     SEEN_START,
     LastConnection,
@@ -27,6 +26,7 @@ from replica.peer.identity.twins import (
     has_moved,
     other_start,
 )
+from replica.peer.identity.starts import NUMBER_MAX, Start
 from replica.peer.keepalive import keepalive
 from replica.peer.session import PeerStream, Session, check_hello
 from replica.peer.wire import PeerStub

@@ -19,8 +19,8 @@ from replica.core.replication.sync_source import FRAME_BYTES_MAX, NeedRead, Phas
 from replica.core.state.calls import PendingEnqueue
 from replica.core.state.effects import CheckTransfer
 from replica.machine import EnqueueCall, columns_of
+from replica.peer.identity.duplicates import PeerRefused
 from replica.peer.identity.starts import NUMBER_MAX
-from replica.peer.identity.twins import PeerRefused
 from replica.peer.transfer import Receiver, check_all, check_sent, frames_of, wait_for_begin
 from replica.rpc.requests import fingerprint
 from storage.errors import CorruptRecord, NewerFormat

@@ -1,12 +1,11 @@
-"""Which process of the peer's name is the peer: each row is a sentence of `replica.peer.identity.twins`."""
+"""Which process of the peer's name is the peer: each row is a sentence of `replica.peer.identity.duplicates`."""
 
 from __future__ import annotations
 
 import pytest
 
 from failover.marks import DataMark
-from replica.peer.identity.starts import Start
-from replica.peer.identity.twins import (
+from replica.peer.identity.duplicates import (
     ALIVE_MS,
     LOST_MS,
     SEEN_PROCESS,
@@ -17,6 +16,7 @@ from replica.peer.identity.twins import (
     check_process,
     other_start,
 )
+from replica.peer.identity.starts import Start
 from tandemq.peer.v1.peer_service_pb2 import DomainHello, Hello
 
 HERE, CUT_OFF, GONE = LastConnection(True, 0, False), LastConnection(False, 0, False), LastConnection(False, 0, True)
