@@ -295,13 +295,16 @@ class Manager:
             peer = "" if name == LOCAL else config.peer_member
             limits = self._limits(name)
             shared = open_shared(node.store, domain_number(name), name, config.member, peer, self._incarnation, limits)
-            domain = Domain(shared, ports_of(node.store, shared, call_of), settings)
+            at_hand = node.sides.is_whole if name == LOCAL else None
+            domain = Domain(shared, ports_of(node.store, shared, call_of, at_hand), settings)
             domain.mastership.claims.let_claim(allowed=not peer)  # until the witness has seen this start
             shared.set_machine(await recover(node.store, shared))
             opened.append(domain)
         # Not one by one: the loop's clock runs already, and nobody would hear what a core asks for at its first tick.
         for domain in opened:
             members.add(domain)
+        node.sides.connect(members.by_name[LOCAL])
+        node.on_tick.append(node.sides.look)
 
     def _start_domains(self, node: Node, upkeeps: list[Maintenance]) -> None:
         config = self.config

@@ -198,6 +198,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "TXN_ABORTED": Rule("ABORTED", definite=True, retryable=False),
         "REACTION_DISABLED": _STATE,
         "GROUP_MISMATCH": _STATE,
+        "TWIN_TAKEN": _EXISTS,
     }
 )
 

@@ -71,7 +71,7 @@ class Domain:
         )
         self.orders: Orders = Orders(shared, self.mastership, self, ports.read, settings.volatile_bytes_max)
         self.holding: Holding = Holding(shared, self.orders, self.target, ports.held_call)
-        self.consumers: Consumers = Consumers(shared, self.orders, self.mastership, ports.is_whole)
+        self.consumers: Consumers = Consumers(shared, self.orders, self.mastership, ports.is_whole, ports.is_at_hand)
         self.completing: Completing = Completing(shared, self.orders)
         self.watching: Watching = Watching(shared, self.orders)
         self.handoff: Handoff = Handoff(

@@ -35,6 +35,8 @@ class ShellPorts:
     """Whether a record is on disk as it was written; reports what it finds."""
     held_call: Callable[[PeerFrame], PendingEnqueue]
     """The call of a HOLD frame, which the peer holds for one of its clients. Raises Refused."""
+    is_at_hand: Callable[[int], bool] | None = None
+    """Whether this member has what the messages of a queue stand for; None: none of them stand for others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,16 @@ class Settings:
     """A replica's request this soon after the last handoff is refused; an operator at the master is not."""
 
 
-def ports_of(store: Store, shared: Shared, held_call: Callable[[PeerFrame], PendingEnqueue]) -> ShellPorts:
+def ports_of(
+    store: Store,
+    shared: Shared,
+    held_call: Callable[[PeerFrame], PendingEnqueue],
+    is_at_hand: Callable[[int], bool] | None = None,
+) -> ShellPorts:
     """Over the store that the domain was opened from."""
     return ShellPorts(
         read=functools.partial(read_stored, store, shared),
         is_whole=functools.partial(is_whole, store, shared),
         held_call=held_call,
+        is_at_hand=is_at_hand,
     )

@@ -163,6 +163,8 @@ def queue_info(queue: QueueState, member: str, coming: int = 0) -> admin_pb2.Que
     info.reacted_total = totals.reacted
     if queue.completions is not None and queue.completions.owed:
         info.copies_owed = sum(map(len, queue.completions.owed.values()))
+    for member_name, index in sorted((queue.passed or {}).items()):
+        info.sides.add(member=member_name, passed=index)
     if totals.processed:
         info.mean_process_time.FromMicroseconds(totals.process_ms * 1_000 // totals.processed)
     info.created_at.FromMilliseconds(queue.created_ms)

@@ -113,9 +113,9 @@ def facts_of(prefix: Prefix, header: record_pb2.RecordHeader) -> list[Fact]:
             return [_of_reply(header.reply)]
         case "remove":
             return _of_remove(header.remove)
-        case "save":
-            return _ranges(JournalKind.JOURNAL_KIND_SAVED, header.save.queue_id, header.save.ranges)
-        case "reader" | "weights":
+        case "save" | "passed":
+            return _of_save(header.save) if kind == "save" else _of_passed(header.passed)
+        case "reader" | "weights" | "side":
             return []  # it happened to no queue, and who follows the end would read of what he himself has led to
         case "stage":
             return [Fact(JournalKind.JOURNAL_KIND_STAGED, header.stage.queue_id, messages=header.stage.count)]
@@ -150,6 +150,15 @@ def _of_reply(op: record_pb2.ReplyOp) -> Fact:
 
 def _of_remove(op: record_pb2.RemoveOp) -> list[Fact]:
     return _ranges(JournalKind.JOURNAL_KIND_REMOVED, op.queue_id, op.ranges)
+
+
+def _of_save(op: record_pb2.SaveOp) -> list[Fact]:
+    return _ranges(JournalKind.JOURNAL_KIND_SAVED, op.queue_id, op.ranges)
+
+
+def _of_passed(op: record_pb2.PassedOp) -> list[Fact]:
+    """All sides have settled them."""
+    return _ranges(JournalKind.JOURNAL_KIND_ACKED, op.queue_id, [op.gone] if op.gone.count else [])
 
 
 def _of_settle(op: record_pb2.SettleOp) -> list[Fact]:

@@ -27,6 +27,7 @@ from replica.core.state.effects import (
     StopTransfer,
 )
 from replica.node.recovery import rebuild
+from replica.node.sides import Sides
 from replica.node.steps import Steps
 from storage.errors import CorruptRecord, StorageError, StoreFull
 from tandemq.ambient import monotonic_ms, wall_ms
@@ -123,6 +124,7 @@ class Node:
         self._paired: list[Domain] = []
         self._paired_of = 0
         self.steps = Steps()
+        self.sides = Sides(self)
         self._flushed: list[asyncio.Future[None]] = []
         """Whoever waits for the pending group commit."""
         self.group_wake = asyncio.Event()
@@ -181,6 +183,7 @@ class Node:
         """A session with the peer begins: what the cores send from here on is for it."""
         self.outbox.clear()
         self.transfers = asyncio.Queue()
+        self.sides.forget_peer()
         self.outbox_open = True
 
     def disconnect(self) -> None:
@@ -235,6 +238,8 @@ class Node:
             effects = [] if _is_quiet(domain) else domain.take()
         if self.outbox or domain.source.has_more():
             self.send_wake.set()
+        if self.sides.served and domain.shared.peer:
+            self.sides.on_moved()
 
     def _carry_out(self, domain: Domain, order: Order) -> None:
         match order:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from failover.marks import Role
+from replica.machine.state.system_names import is_side
 from replica.node.attached import Attached
 from replica.node.doubting import Doubting
 from replica.node.pacing import Pace
@@ -128,8 +129,19 @@ class Members:
         for domain in self.by_name.values():
             machine = domain.shared.machine
             if machine is not None and machine.queue_id(queue) is not None:
+                if not domain.shared.peer and is_side(queue):
+                    continue  # nobody calls it but the member itself
                 return domain
         return self.by_name[MAIN]
+
+    def door_of(self, queue: str) -> str:
+        """The domain whose streams are let in together with those of that queue: of one that has sides, the member's
+        own, which waits for no master.
+        """
+        domain = self.of_queue(queue)
+        machine = domain.shared.machine
+        sided = machine is not None and machine.state.sided and machine.queue_id(queue) in machine.state.sided
+        return LOCAL if sided else domain.shared.name
 
     def master_endpoint(self, domain: Domain) -> str:
         """Where the master serves clients; empty when it is not known."""

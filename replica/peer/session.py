@@ -312,6 +312,7 @@ class Session:
                     role=d.shared.role.value,  # type: ignore[arg-type]  # the enums share their numbers
                     durable_index=d.shared.progress.durable_index,
                     commit_index=d.shared.progress.commit_index,
+                    passed=self.node.sides.beat(d),
                 )
                 for d in self.node.paired()
             ]
@@ -336,6 +337,8 @@ class Session:
             self._listener.on_beat(frame)
             for beat in frame.domains:
                 domain = node.domains.get(beat.domain)
+                if beat.passed:
+                    node.sides.on_beat(beat.domain, beat.passed)
                 if domain is not None and beat.role == Role.MASTER.value:
                     domain.on_heartbeat(beat)
                     node.dispatch(domain)

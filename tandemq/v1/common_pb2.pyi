@@ -126,6 +126,7 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_TXN_ABORTED: _ClassVar[Reason]
     REASON_REACTION_DISABLED: _ClassVar[Reason]
     REASON_GROUP_MISMATCH: _ClassVar[Reason]
+    REASON_TWIN_TAKEN: _ClassVar[Reason]
 
 class Warning(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -230,6 +231,7 @@ REASON_TXN_TOO_LARGE: Reason
 REASON_TXN_ABORTED: Reason
 REASON_REACTION_DISABLED: Reason
 REASON_GROUP_MISMATCH: Reason
+REASON_TWIN_TAKEN: Reason
 WARNING_UNSPECIFIED: Warning
 WARNING_PERSISTENCE_DOWNGRADED: Warning
 

@@ -50,6 +50,12 @@ class Replication(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REPLICATION_PRODUCER: _ClassVar[Replication]
     REPLICATION_FULL: _ClassVar[Replication]
 
+class Lockstep(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LOCKSTEP_UNSPECIFIED: _ClassVar[Lockstep]
+    LOCKSTEP_PLAIN: _ClassVar[Lockstep]
+    LOCKSTEP_SELECTED: _ClassVar[Lockstep]
+
 class QueueState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     QUEUE_STATE_UNSPECIFIED: _ClassVar[QueueState]
@@ -88,6 +94,9 @@ REPLICATION_UNSPECIFIED: Replication
 REPLICATION_NONE: Replication
 REPLICATION_PRODUCER: Replication
 REPLICATION_FULL: Replication
+LOCKSTEP_UNSPECIFIED: Lockstep
+LOCKSTEP_PLAIN: Lockstep
+LOCKSTEP_SELECTED: Lockstep
 QUEUE_STATE_UNSPECIFIED: QueueState
 QUEUE_STATE_CONFIGURED: QueueState
 QUEUE_STATE_OPENING: QueueState
@@ -103,7 +112,7 @@ TRANSMISSION_STATE_CARRYING: TransmissionState
 TRANSMISSION_STATE_WAITING: TransmissionState
 
 class QueueConfig(_message.Message):
-    __slots__ = ("persistence", "replication", "domain", "max_length", "max_bytes", "max_message_bytes", "lease_duration", "max_deliveries", "dead_letter_queue", "enqueue_enabled", "dequeue_enabled", "require_two", "annotation", "default_ttl", "queue_type", "overflow", "enqueue_enabled_at", "dequeue_enabled_at", "empty_idle_expiry", "labels", "default_settle", "retry_delay_min", "retry_delay_max", "reply_timeout", "completion_retention", "dedup_window", "dedup_max", "group_mode", "max_consumers", "single_active", "remote_clients_allowed", "address", "reactions_enabled", "xmit_batch", "xmit_linger", "group_timeout")
+    __slots__ = ("persistence", "replication", "domain", "max_length", "max_bytes", "max_message_bytes", "lease_duration", "max_deliveries", "dead_letter_queue", "enqueue_enabled", "dequeue_enabled", "require_two", "annotation", "default_ttl", "queue_type", "overflow", "enqueue_enabled_at", "dequeue_enabled_at", "empty_idle_expiry", "labels", "default_settle", "retry_delay_min", "retry_delay_max", "reply_timeout", "completion_retention", "dedup_window", "dedup_max", "group_mode", "max_consumers", "single_active", "remote_clients_allowed", "address", "reactions_enabled", "xmit_batch", "xmit_linger", "group_timeout", "lockstep")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -147,6 +156,7 @@ class QueueConfig(_message.Message):
     XMIT_BATCH_FIELD_NUMBER: _ClassVar[int]
     XMIT_LINGER_FIELD_NUMBER: _ClassVar[int]
     GROUP_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    LOCKSTEP_FIELD_NUMBER: _ClassVar[int]
     persistence: Persistence
     replication: Replication
     domain: str
@@ -183,10 +193,11 @@ class QueueConfig(_message.Message):
     xmit_batch: int
     xmit_linger: _duration_pb2.Duration
     group_timeout: _duration_pb2.Duration
-    def __init__(self, persistence: _Optional[_Union[Persistence, str]] = ..., replication: _Optional[_Union[Replication, str]] = ..., domain: _Optional[str] = ..., max_length: _Optional[int] = ..., max_bytes: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_deliveries: _Optional[int] = ..., dead_letter_queue: _Optional[str] = ..., enqueue_enabled: bool = ..., dequeue_enabled: bool = ..., require_two: bool = ..., annotation: _Optional[str] = ..., default_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., queue_type: _Optional[_Union[QueueType, str]] = ..., overflow: _Optional[_Union[Overflow, str]] = ..., enqueue_enabled_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., dequeue_enabled_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., empty_idle_expiry: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., default_settle: _Optional[_Union[_queue_service_pb2.SettleMode, str]] = ..., retry_delay_min: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_delay_max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., reply_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., completion_retention: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., dedup_window: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., dedup_max: _Optional[int] = ..., group_mode: _Optional[_Union[GroupMode, str]] = ..., max_consumers: _Optional[int] = ..., single_active: bool = ..., remote_clients_allowed: bool = ..., address: _Optional[str] = ..., reactions_enabled: bool = ..., xmit_batch: _Optional[int] = ..., xmit_linger: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., group_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    lockstep: Lockstep
+    def __init__(self, persistence: _Optional[_Union[Persistence, str]] = ..., replication: _Optional[_Union[Replication, str]] = ..., domain: _Optional[str] = ..., max_length: _Optional[int] = ..., max_bytes: _Optional[int] = ..., max_message_bytes: _Optional[int] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., max_deliveries: _Optional[int] = ..., dead_letter_queue: _Optional[str] = ..., enqueue_enabled: bool = ..., dequeue_enabled: bool = ..., require_two: bool = ..., annotation: _Optional[str] = ..., default_ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., queue_type: _Optional[_Union[QueueType, str]] = ..., overflow: _Optional[_Union[Overflow, str]] = ..., enqueue_enabled_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., dequeue_enabled_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., empty_idle_expiry: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., default_settle: _Optional[_Union[_queue_service_pb2.SettleMode, str]] = ..., retry_delay_min: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., retry_delay_max: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., reply_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., completion_retention: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., dedup_window: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., dedup_max: _Optional[int] = ..., group_mode: _Optional[_Union[GroupMode, str]] = ..., max_consumers: _Optional[int] = ..., single_active: bool = ..., remote_clients_allowed: bool = ..., address: _Optional[str] = ..., reactions_enabled: bool = ..., xmit_batch: _Optional[int] = ..., xmit_linger: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., group_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lockstep: _Optional[_Union[Lockstep, str]] = ...) -> None: ...
 
 class QueueInfo(_message.Message):
-    __slots__ = ("name", "config", "version", "state", "length", "ready", "leased", "bytes", "last_index", "created_at", "last_activity_at", "enqueued_total", "acked_total", "expired_total", "volatile_lost_total", "highest_length", "open_members", "delayed", "dying", "ready_by_priority", "rejected_total", "dead_lettered_total", "dropped_total", "purged_total", "delivered_total", "redelivered_total", "replied_total", "refused_full_total", "mean_process_time", "consumers", "producers", "remote_clients", "waiters", "aliases", "volatile_length", "saving", "released_total", "duplicates_total", "reply_timeouts_total", "local_clients", "role", "data_state", "blocked", "copies_owed", "reacted_total", "locked", "groups_gathering")
+    __slots__ = ("name", "config", "version", "state", "length", "ready", "leased", "bytes", "last_index", "created_at", "last_activity_at", "enqueued_total", "acked_total", "expired_total", "volatile_lost_total", "highest_length", "open_members", "delayed", "dying", "ready_by_priority", "rejected_total", "dead_lettered_total", "dropped_total", "purged_total", "delivered_total", "redelivered_total", "replied_total", "refused_full_total", "mean_process_time", "consumers", "producers", "remote_clients", "waiters", "aliases", "volatile_length", "saving", "released_total", "duplicates_total", "reply_timeouts_total", "local_clients", "role", "data_state", "blocked", "copies_owed", "reacted_total", "locked", "groups_gathering", "sides")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CONFIG_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -234,6 +245,7 @@ class QueueInfo(_message.Message):
     REACTED_TOTAL_FIELD_NUMBER: _ClassVar[int]
     LOCKED_FIELD_NUMBER: _ClassVar[int]
     GROUPS_GATHERING_FIELD_NUMBER: _ClassVar[int]
+    SIDES_FIELD_NUMBER: _ClassVar[int]
     name: str
     config: QueueConfig
     version: int
@@ -281,7 +293,16 @@ class QueueInfo(_message.Message):
     reacted_total: int
     locked: int
     groups_gathering: int
-    def __init__(self, name: _Optional[str] = ..., config: _Optional[_Union[QueueConfig, _Mapping]] = ..., version: _Optional[int] = ..., state: _Optional[_Union[QueueState, str]] = ..., length: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., bytes: _Optional[int] = ..., last_index: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_activity_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., enqueued_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., volatile_lost_total: _Optional[int] = ..., highest_length: _Optional[int] = ..., open_members: _Optional[_Iterable[str]] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., ready_by_priority: _Optional[_Iterable[int]] = ..., rejected_total: _Optional[int] = ..., dead_lettered_total: _Optional[int] = ..., dropped_total: _Optional[int] = ..., purged_total: _Optional[int] = ..., delivered_total: _Optional[int] = ..., redelivered_total: _Optional[int] = ..., replied_total: _Optional[int] = ..., refused_full_total: _Optional[int] = ..., mean_process_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., consumers: _Optional[int] = ..., producers: _Optional[int] = ..., remote_clients: _Optional[int] = ..., waiters: _Optional[int] = ..., aliases: _Optional[_Iterable[str]] = ..., volatile_length: _Optional[int] = ..., saving: bool = ..., released_total: _Optional[int] = ..., duplicates_total: _Optional[int] = ..., reply_timeouts_total: _Optional[int] = ..., local_clients: _Optional[int] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., data_state: _Optional[_Union[_common_pb2.DataState, str]] = ..., blocked: _Optional[int] = ..., copies_owed: _Optional[int] = ..., reacted_total: _Optional[int] = ..., locked: _Optional[int] = ..., groups_gathering: _Optional[int] = ...) -> None: ...
+    sides: _containers.RepeatedCompositeFieldContainer[QueueSide]
+    def __init__(self, name: _Optional[str] = ..., config: _Optional[_Union[QueueConfig, _Mapping]] = ..., version: _Optional[int] = ..., state: _Optional[_Union[QueueState, str]] = ..., length: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., bytes: _Optional[int] = ..., last_index: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_activity_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., enqueued_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., volatile_lost_total: _Optional[int] = ..., highest_length: _Optional[int] = ..., open_members: _Optional[_Iterable[str]] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., ready_by_priority: _Optional[_Iterable[int]] = ..., rejected_total: _Optional[int] = ..., dead_lettered_total: _Optional[int] = ..., dropped_total: _Optional[int] = ..., purged_total: _Optional[int] = ..., delivered_total: _Optional[int] = ..., redelivered_total: _Optional[int] = ..., replied_total: _Optional[int] = ..., refused_full_total: _Optional[int] = ..., mean_process_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., consumers: _Optional[int] = ..., producers: _Optional[int] = ..., remote_clients: _Optional[int] = ..., waiters: _Optional[int] = ..., aliases: _Optional[_Iterable[str]] = ..., volatile_length: _Optional[int] = ..., saving: bool = ..., released_total: _Optional[int] = ..., duplicates_total: _Optional[int] = ..., reply_timeouts_total: _Optional[int] = ..., local_clients: _Optional[int] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., data_state: _Optional[_Union[_common_pb2.DataState, str]] = ..., blocked: _Optional[int] = ..., copies_owed: _Optional[int] = ..., reacted_total: _Optional[int] = ..., locked: _Optional[int] = ..., groups_gathering: _Optional[int] = ..., sides: _Optional[_Iterable[_Union[QueueSide, _Mapping]]] = ...) -> None: ...
+
+class QueueSide(_message.Message):
+    __slots__ = ("member", "passed")
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    PASSED_FIELD_NUMBER: _ClassVar[int]
+    member: str
+    passed: int
+    def __init__(self, member: _Optional[str] = ..., passed: _Optional[int] = ...) -> None: ...
 
 class CreateQueueRequest(_message.Message):
     __slots__ = ("name", "request_id", "config", "configuring")

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 
 from replica.core.delivery.ahead import Ahead
 from replica.core.delivery.damage import Damage
-from replica.core.delivery.rounds import Rounds, deleted
+from replica.core.delivery.rounds import Rounds, deleted, taken
 from replica.core.selection.selecting import Exact
 from replica.core.state.effects import Deliver
 from replica.core.state.outcomes import Failed, LeaseDone, Moved
 from replica.machine import LeaseCall, Refused, SettleCall, disabled, immediate_problem, lease_id_of
 from replica.machine.plan.lease import plan_lease
 from replica.machine.plan.settle import plan_settle
+from replica.machine.plan.sides import refuse_where_sides
 from replica.machine.views import left_of
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
@@ -86,7 +87,14 @@ class Sole:
 class Consumers:
     """The consumers of one domain."""
 
-    def __init__(self, shared: Shared, orders: Orders, mastership: Mastership, is_whole: Callable[[int], bool]) -> None:
+    def __init__(
+        self,
+        shared: Shared,
+        orders: Orders,
+        mastership: Mastership,
+        is_whole: Callable[[int], bool],
+        is_at_hand: Callable[[int], bool] | None,
+    ) -> None:
         self.shared = shared
         self.orders = orders
         self.mastership = mastership
@@ -98,6 +106,7 @@ class Consumers:
         self.damage = Damage(shared, is_whole)
         self.ahead = Ahead(shared, orders, self._planned, self.pump)
         self._rounds = Rounds()
+        self._is_at_hand = is_at_hand
 
     def attach(self, consumer: Consumer) -> None:
         """A consumer arrives. Refusals: no such queue, not open here, receiving disabled, too many."""
@@ -143,6 +152,8 @@ class Consumers:
         for other in [other for other in turn if other.waiter.cancelled]:
             self._remove(other)
         if len({other.client_id for other in turn} - {consumer.client_id}) >= most:
+            if self.orders.machine.queue(consumer.queue_id).side is not None:
+                raise taken(consumer, self.shared.member)
             raise Refused(
                 Reason.REASON_QUOTA_EXCEEDED,
                 f"queue {consumer.queue} has {most} consumers, which is its max_consumers; wait until one leaves",
@@ -155,6 +166,7 @@ class Consumers:
         if queue_id is None:
             raise Refused(Reason.REASON_QUEUE_NOT_FOUND, f"there is no queue {consumer.queue!r}; create it first")
         queue = machine.queue(queue_id)
+        refuse_where_sides(queue, "each side is consumed by a Consume stream at its member")
         member = consumer.member or self.shared.member
         if member not in queue.open_members:
             raise Refused(
@@ -258,7 +270,9 @@ class Consumers:
             return
         for queue_id in queue_ids:
             # What a consumer was leased ahead is delivered first: leases reach it in their order (`resume`).
-            if queue_id in self.turns and queue_id not in self.ahead.under_way:
+            if queue_id not in self.turns or (self._is_at_hand is not None and not self._is_at_hand(queue_id)):
+                continue
+            if queue_id not in self.ahead.under_way:
                 self._pump_queue(queue_id)
 
     def lease_ahead(self, op: EnqueueOp, log_index: int) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replica.core.state.outcomes import Failed
+from replica.machine import Refused
+from replica.machine.state.system_names import SIDE
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -32,6 +34,13 @@ class Rounds:
             self._left = list(queue_ids)
         found, self._left = self._left[-LOOKED_AT_MAX:], self._left[:-LOOKED_AT_MAX]
         return found
+
+
+def taken(consumer: Consumer, member: str) -> Refused:
+    """K4: a side has one consumer; a second process that does the same work belongs to the other side."""
+    queue = consumer.queue.removeprefix(SIDE)
+    text = f"the side of queue {queue} at {member} has a consumer already; its twin belongs to the other member"
+    return Refused(Reason.REASON_TWIN_TAKEN, text, {"queue": queue, "member": member})
 
 
 def deleted(consumer: Consumer) -> Failed:

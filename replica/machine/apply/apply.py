@@ -17,6 +17,7 @@ from replica.machine.apply.locks import lock, unlock
 from replica.machine.apply.moves import apply_remove, count_delivery, take_moved
 from replica.machine.apply.queue import apply_queue
 from replica.machine.apply.save import apply_save
+from replica.machine.apply.sides import apply_passed, apply_side
 from replica.machine.apply.stage import apply_staging, end_staged, note_unit, take_staged
 from replica.machine.apply.time import apply_expire, end_lease, place, return_messages, return_undone
 from replica.machine.features.batches import note_acked, note_batch
@@ -118,6 +119,10 @@ def _beside_queues(state: State, log_index: int, header: record_pb2.RecordHeader
         case "weights":
             apply_weights(state, header.time_ms, header.weights)
             return Applied((), [])
+        case "side":
+            return apply_side(state, log_index, header.time_ms, header.side)
+        case "passed":
+            return apply_passed(state, header.passed)
         case _:
             assert kind == "role", f"no record is of kind {kind}"
             state.history_id = state.history_id or header.role.history_id  # a history gets its id once

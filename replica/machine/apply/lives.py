@@ -25,6 +25,8 @@ def delete(state: State, queue: QueueState, freed: list[int]) -> None:
     state.saving.pop(queue.queue_id, None)
     state.owing.pop(queue.queue_id, None)
     state.gathering.discard(queue.queue_id)
+    state.sided.pop(queue.queue_id, None)
+    state.own_sides.pop(queue.queue_id, None)
     state.producers.forget_queue(queue.queue_id)
     forget_batches(state, queue.queue_id)
     state.gone.add(queue.totals)

@@ -45,6 +45,8 @@ def apply_queue(state: State, time_ms: int, op: record_pb2.QueueOp) -> Applied:
             assert op.action == record_pb2.QUEUE_ACTION_DESTROY, f"no action {op.action}"
             queue.members.remove(op.member)
             queue.closed_members.discard(op.member)
+            if queue.passed is not None:
+                queue.passed.pop(op.member, None)  # that side is over: it holds nothing back any more
             if queue.members:
                 _close(state, queue, op.member, freed)
             else:
@@ -80,6 +82,9 @@ def _create(state: State, time_ms: int, op: record_pb2.QueueOp) -> None:
     queue.open_members.update(op.open_members)
     queue.configuring = op.configuring
     state.queues[op.queue_id] = queue
+    if config.replication == admin_pb2.REPLICATION_PRODUCER:
+        queue.passed = dict.fromkeys(sorted(op.members), 0)
+        state.sided[op.queue_id] = queue
     state.ids[op.name] = op.queue_id
     state.next_queue_id = op.queue_id + 1
     state.schedule_queue(queue)

@@ -13,6 +13,7 @@ import msgspec
 
 from replica.machine.features.readers import check_reader_name
 from replica.machine.plan.lease import LeaseCall, Narrower, plan_lease
+from replica.machine.plan.sides import refuse_where_sides
 from replica.machine.sets.ranges import Run
 from replica.machine.state.errors import Refused
 from replica.machine.state.feature_rows import BatchConsumer, NumberedBatch
@@ -101,6 +102,7 @@ def _check_kind(queue: QueueState, number: int) -> None:
     if queue.config.queue_type == QUEUE_TYPE_TWO_WAY:
         text = f"queue {queue.name} is TWO_WAY: a request is answered by a reply, and no batch is acknowledged whole"
         raise Refused(common_pb2.REASON_REPLY_REQUIRED, text)
+    refuse_where_sides(queue, "each side is consumed by a stream at its member, and has no batches")
     if queue.config.single_active:
         text = f"queue {queue.name} is single_active: consume it by a stream; a batch belongs to whoever knows its name"
         raise Refused(common_pb2.REASON_INVALID_STATE, text)

@@ -10,6 +10,7 @@ from replica.machine.plan.delays import TIME_MS_MAX, delivery_times
 from replica.machine.plan.dropping import NOTHING_LEAVES, Departing, drops_for, drops_over, room_with_drops
 from replica.machine.plan.gathering import Unfit, fitting
 from replica.machine.plan.reply_copies import addressed, check_reply_tos
+from replica.machine.plan.sides import check_plain
 from replica.machine.state.config import milliseconds
 from replica.machine.state.dedup import DuplicateRun
 from replica.machine.state.errors import Refused, disabled
@@ -141,6 +142,8 @@ def header_of(
 ) -> record_pb2.RecordHeader:
     columns = call.columns
     time_ms = state.at(now_ms)
+    if queue.passed is not None and not call.promised:
+        check_plain(queue, columns)
     refusals: list[record_pb2.Refusal] = []
     doubles: list[queue_service_pb2.EntryDuplicate] = []
     if call.promised:

@@ -14,6 +14,7 @@ from replica.machine.plan.dropping import NOTHING_LEAVES, Departing, room_with_d
 from replica.machine.plan.enqueue import EnqueueCall, header_of
 from replica.machine.plan.gathering import Unfit
 from replica.machine.plan.reply_copies import check_reply_tos
+from replica.machine.plan.sides import refuse_where_sides
 from replica.machine.sets.ranges import Run
 from replica.machine.sets.spans import SpanRow
 from replica.machine.state.errors import Refused, disabled
@@ -23,6 +24,8 @@ from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2
+
+ONE_SIDE = "what an administrator takes out one side may have been given already"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ def room_in(state: State, name: str, *, drops: bool = True, leaving: Departing =
     `drops`: a DROP_HEAD queue makes room. Not for a sweep: its next record would drop what the one before it brought.
     """
     queue = state.named(name)
+    refuse_where_sides(queue, "it takes messages of producers alone")
     if not queue.open_members:
         raise Refused(common_pb2.REASON_INVALID_STATE, f"queue {name} is not open; open it first")
     config = queue.config
@@ -119,6 +123,7 @@ def dying_of(state: State, queue_id: int, from_index: int, limit: int) -> DyingR
 def plan_move(state: State, now_ms: int, call: MoveCall) -> record_pb2.RecordHeader:
     """Its body is a batch of the copies; the source's messages leave when it is applied."""
     source, to = state.numbered(call.queue_id), state.named(call.to)
+    refuse_where_sides(source, ONE_SIDE)
     assert call.request_id not in state.requests, "find_request comes first"
     count = len(call.indexes)
     assert 0 < count == call.columns.count, "a copy for each message"
@@ -196,6 +201,7 @@ class RemoveCall:
 
 def plan_remove(state: State, now_ms: int, call: RemoveCall) -> record_pb2.RecordHeader:
     queue = state.numbered(call.queue_id)
+    refuse_where_sides(queue, ONE_SIDE)
     assert call.request_id not in state.requests, "find_request comes first"
     runs = ranges_of(call.indexes)
     _check_there(queue, runs)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from replica.machine.plan.dead_letters import REASON_BYTES_MAX, dead_letter_name
 from replica.machine.plan.delays import DELAY_MS_MAX
+from replica.machine.plan.sides import refuse_where_sides
 from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.state.config import milliseconds
 from replica.machine.state.queue import QueueState
@@ -48,6 +49,8 @@ def settled_key(lease_id: int, outcome: service_pb2.Outcome) -> int:
 
 def plan_settle(state: State, now_ms: int, call: SettleCall) -> SettlePlan:
     queue = state.named(call.queue)
+    if queue.passed is not None:
+        refuse_where_sides(queue, "what a side was given is settled on its own stream, at its member")
     assert call.request_id not in state.requests, "find_request comes first"
     time_ms = state.at(now_ms)
     desk = _Desk(state, queue, time_ms, call.unit, alone=len(call.settlements) == 1)
@@ -113,6 +116,8 @@ class _Desk:
             return f"extension must be from 0 to {self._limits.lease_ms_max // 1000} s"
         if settlement.HasField("delay") and not 0 <= milliseconds(settlement.delay) <= DELAY_MS_MAX:
             return f"delay must be from 0 to {DELAY_MS_MAX // 1000} s"
+        if self._queue.side is not None and milliseconds(settlement.delay):
+            return "a side of a queue with PRODUCER replication gives what is released at once, and nothing before it"
         if len(settlement.reason.encode()) > REASON_BYTES_MAX:
             return f"reason may have {REASON_BYTES_MAX} bytes"
         lease = self._queue.leases.get(settlement.lease_id)

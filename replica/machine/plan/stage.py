@@ -12,6 +12,7 @@ from typing import NamedTuple
 from replica.machine.plan.columns import Columns
 from replica.machine.plan.enqueue import EnqueueCall, check_may_enqueue, header_of
 from replica.machine.plan.reply_copies import check_reply_tos
+from replica.machine.plan.sides import check_plain
 from replica.machine.plan.writers import check_room_for_writer, writer_of
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
@@ -111,6 +112,8 @@ def _check_rows(queue: QueueState, columns: Columns) -> None:
             "group_sequence, or send the messages"
         )
         raise Refused(common_pb2.REASON_GROUP_MISMATCH, text)
+    if queue.passed is not None:
+        check_plain(queue, columns)
     if any(columns.dedup_ids):
         text = "a staged row has a dedup id; leave it out: the writer's batch number is what keeps it from coming twice"
         raise Refused(common_pb2.REASON_BAD_ATTRIBUTE, text)

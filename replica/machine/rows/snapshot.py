@@ -31,6 +31,7 @@ from replica.machine.state.errors import Refused
 from replica.machine.state.gathering import GroupRow, WholeGroups
 from replica.machine.state.kept import KeptIndex, KeptRow
 from replica.machine.state.limits import Limits
+from replica.machine.state.lockstep import SideOf
 from replica.machine.state.queue import Lease, QueueState, Totals, Unsaved
 from replica.machine.state.segments import COLUMNS, Extra, Segments, extra_of
 from replica.machine.state.state import State
@@ -123,6 +124,8 @@ class _QueueRow(msgspec.Struct, array_like=True):
     versions: list[tuple[int, list[int]]] = msgspec.field(default_factory=list)
     kept: tuple[int, list[KeptRow]] | None = None
     gatherings: list[GroupRow] = msgspec.field(default_factory=list)
+    passed: list[tuple[str, int]] | None = None
+    side: tuple[int, bytes, int] | None = None
 
 
 class _RequestRows(msgspec.Struct, array_like=True):
@@ -225,6 +228,8 @@ def _queue_row(queue: QueueState) -> _QueueRow:
         versions=queue.versions.rows() if queue.versions is not None else [],
         kept=(queue.kept.queue_id, queue.kept.rows()) if queue.kept else None,
         gatherings=queue.groups.rows() if isinstance(queue.groups, WholeGroups) else [],
+        passed=None if queue.passed is None else sorted(queue.passed.items()),
+        side=None if queue.side is None else (*queue.side,),
     )
 
 
@@ -305,6 +310,10 @@ def _derive(state: State) -> None:
             state.saving[queue.queue_id] = None
         if queue.kept is not None and queue.kept.queue_id in state.queues:
             state.kept[queue.kept.queue_id] = queue
+        if queue.passed is not None:
+            state.sided[queue.queue_id] = queue
+        if queue.side is not None:
+            state.own_sides[queue.queue_id] = queue
         beyond = queue.segments.after(state.commit_index)
         committed = (beyond[0][1] if beyond else queue.next_index) - 1
         queue.visible_index = state.stages.seen(queue.queue_id, committed)
@@ -359,6 +368,8 @@ def _queue(row: _QueueRow) -> QueueState:
     queue.unsaved = None if row.unsaved is None else Unsaved(*row.unsaved)
     queue.versions = Versions(row.versions) if row.versions else None
     queue.kept = KeptIndex(*row.kept) if row.kept is not None else None
+    queue.passed = None if row.passed is None else dict(row.passed)
+    queue.side = None if row.side is None else SideOf(*row.side)
     keep_lines(queue)
     if queue.groups is not None:
         queue.groups.blocked = [PagedSet(range_set(edges)) for edges in row.blocked]

@@ -11,6 +11,7 @@ from google.protobuf import duration_pb2, timestamp_pb2
 
 from replica.machine.state.errors import Refused
 from replica.machine.state.limits import Limits
+from replica.machine.state.lockstep import check_lockstep, resolve_lockstep
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2
@@ -63,10 +64,10 @@ MUTABLE = (
 # What ConfigureQueue freezes (R040); replication and domain are chosen at creation for good.
 FROZEN = ("queue_type",)
 # Chosen at creation for good, and no business of a manager's defaults.
-_PLACE = ("replication", "domain")
+_PLACE = ("replication", "domain", "lockstep")
 # What the members of a pair may each see otherwise (R049).
 _MEMBERS_OWN = ("address", "remote_clients_allowed")
-_ENUMS = ("persistence", "replication", "queue_type", "overflow", "default_settle", "group_mode")
+_ENUMS = ("persistence", "replication", "queue_type", "overflow", "default_settle", "group_mode", "lockstep")
 _TIMES = (
     *("lease_duration", "default_ttl", "empty_idle_expiry", "retry_delay_min", "retry_delay_max"),
     *("reply_timeout", "completion_retention", "dedup_window", "xmit_linger", "group_timeout"),
@@ -137,6 +138,7 @@ def _resolved(asked_bytes: bytes, limits: Limits, defaults: bytes) -> bytes:
         "remote_clients_allowed": True,
         "reactions_enabled": False,
     }
+    resolve_lockstep(config, asked)
     for name, value in values.items():
         if not config.HasField(name):
             setattr(config, name, value)
@@ -164,6 +166,7 @@ def dead_letter_name(queue: str, config: admin_pb2.QueueConfig) -> str:
 def check(config: admin_pb2.QueueConfig, limits: Limits) -> None:
     _check_ranges(config)
     _check_amounts(config, limits)
+    check_lockstep(config)
     _check_labels(config, limits)
     _check_address(config.address)
     for name, switch in _ENABLING.items():
@@ -194,8 +197,6 @@ def _check_ranges(config: admin_pb2.QueueConfig) -> None:
         raise _bad("retry_delay_max is below retry_delay_min")
     if config.queue_type == admin_pb2.QUEUE_TYPE_TWO_WAY and config.default_settle != service_pb2.SETTLE_MODE_LEASE:
         raise _bad("a TWO_WAY queue delivers under a lease only: default_settle must be LEASE")
-    if config.replication == admin_pb2.REPLICATION_PRODUCER:
-        raise Refused(common_pb2.REASON_CONFIG_ERROR, "replication PRODUCER is not available; use FULL")
 
 
 def _check_amounts(config: admin_pb2.QueueConfig, limits: Limits) -> None:

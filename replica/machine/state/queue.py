@@ -22,6 +22,7 @@ from replica.machine.state.dedup_ids import DedupIds
 from replica.machine.state.gathering import Left, WholeGroups
 from replica.machine.state.groups import Groups
 from replica.machine.state.kept import KeptIndex
+from replica.machine.state.lockstep import SideOf
 from replica.machine.state.segments import PLAIN, PRIORITIES, PRIORITY_DEFAULT, Part, Segments
 from replica.machine.state.versions import Versions
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -119,6 +120,7 @@ class QueueState:
         "name",
         "next_index",
         "open_members",
+        "passed",
         "queue_id",
         "ready",
         "reasons",
@@ -126,6 +128,7 @@ class QueueState:
         "segments",
         "settled",
         "settled_order",
+        "side",
         "timed",
         "totals",
         "unsaved",
@@ -175,6 +178,9 @@ class QueueState:
         self.dedup_ids: DedupIds | None = None  # None: nobody has used one yet
         self.versions: Versions | None = None  # None: no reaction has changed a message of it yet
         self.kept: KeptIndex | None = None  # None: its messages are no reactions that are kept for another queue
+        # PRODUCER replication: by member, up to where its side has settled; None: it has no sides.
+        self.passed: dict[str, int] | None = None
+        self.side: SideOf | None = None  # the pair's queue that this one is a side of; None: it is none
         self.totals = Totals()
         self.row = b""  # in the last snapshot; empty: touched since
         self.completions: Completions | None = None  # of the types whose senders may ask for more than STORED

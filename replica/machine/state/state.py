@@ -47,6 +47,10 @@ class State:
         self.owing: dict[int, None] = {}  # queues of whose answers copies are owed to others
         # Queues of kept reactions that are not empty, by the queue that they act on. It follows from the queues.
         self.kept: dict[int, QueueState] = {}
+        # Queues with PRODUCER replication. It follows from the queues.
+        self.sided: dict[int, QueueState] = {}
+        # In a member's own domain: its sides of such queues. It follows from the queues too.
+        self.own_sides: dict[int, QueueState] = {}
         self.defaults: admin_pb2.QueueConfig | None = None  # of new queues; None: as the limits say
         self.defaults_version = 1
         self.gone = Totals()  # of queues that were deleted, summed: the domain's never fall

@@ -15,6 +15,8 @@ DEAD = "SYSTEM.DEAD"
 """Messages that came from another manager and have no place here, or travelled too far (X5)."""
 REACTIVE = "SYSTEM.REACTIVE/"
 """What it is followed by is the queue that the reactions in it are kept for (V11)."""
+SIDE = "SYSTEM.SIDE/"
+"""What it is followed by is the queue with PRODUCER replication that it is this member's side of (K1)."""
 _TARGET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -35,6 +37,15 @@ def is_system(queue: str) -> bool:
 def kept_queue(queue: str) -> str:
     """Where the reactions of a queue are kept."""
     return REACTIVE + queue
+
+
+def side_queue(queue: str) -> str:
+    """A member's side of that queue, in the member's own domain."""
+    return SIDE + queue
+
+
+def is_side(queue: str) -> bool:
+    return queue.startswith(SIDE)
 
 
 def kept_for(queue: str) -> str:

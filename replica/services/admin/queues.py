@@ -90,9 +90,6 @@ class AdminHandlers:
             wanted = "REPLICATION_NONE" if name == LOCAL else "a replicated queue"
             if not (name == LOCAL and not replication):
                 return refusal(Reason.REASON_CONFIG_ERROR, f"domain {name!r} takes {wanted} only")
-        if replication == pb.REPLICATION_PRODUCER:
-            text = "PRODUCER replication is not available yet; use FULL"
-            return refusal(Reason.REASON_CONFIG_ERROR, text)
         return domain
 
     async def create(self, request: bytes, context: Context) -> bytes:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
@@ -46,15 +46,21 @@ from tandemq.v1.queue_service_pb2 import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from replica.core.domain import Domain
     from replica.core.selection.filters import Filter
     from replica.core.state.outcomes import Answer
+    from replica.core.state.shared import Shared
     from replica.machine import SegmentSlice
     from replica.node.members import Members
+    from tandemq.v1.common_pb2 import ResponseHeader
     from tandemq.v1.queue_service_pb2 import ConsumeOpen, Deliveries
 
+ServeSide: TypeAlias = (
+    "Callable[[Members, ConsumeOpen, grpc.aio.ServicerContext[bytes, bytes], OpeningStream], Awaitable[bool]]"
+)
+"""Serves a consumer of a queue that has sides; False: it has none."""
 CREDIT_MESSAGES_MAX = 1_000_000
 CREDIT_BYTES_MAX = 64 << 20
 UNSENT_FRAMES_MAX = 4_096
@@ -79,7 +85,7 @@ class SettleWaiter:
         if isinstance(result, Moved):
             stream.goaway(result.message)
             return
-        settled = ConsumeSettled(header=header_of(stream.members, stream.domain), settle_id=self.settle_id)
+        settled = ConsumeSettled(header=stream.header(), settle_id=self.settle_id)
         if isinstance(result, SettleDone):
             settled.results.extend(result.results)
         elif isinstance(result, ReplyDone):
@@ -87,6 +93,46 @@ class SettleWaiter:
         elif isinstance(result, Failed):
             settled.results.extend([SettleResult(error=failure(result))] * self.count)
         stream.push(ConsumeResponse(settled=settled))
+
+
+class DeliverySource(Protocol):
+    """Where the messages of a stream are, and what it says of that."""
+
+    def header(self) -> ResponseHeader:
+        """Of all that is said on the stream."""
+
+    def place(self, queue: str, slices: Sequence[SegmentSlice]) -> tuple[str, Shared, Sequence[SegmentSlice]]:
+        """What messages of a lease are there: the name of their queue, its domain, and where their bodies are. Raises
+        CorruptRecord.
+        """
+
+    def sound(self, slices: Sequence[SegmentSlice], corrupt: CorruptRecord) -> Sequence[SegmentSlice] | Failed:
+        """What is given of them where some are damaged; Failed: nothing more, ever. Raises `corrupt` where no damage
+        is known.
+        """
+
+
+class OwnSource:
+    """The domain that leases them, at its master."""
+
+    def __init__(self, members: Members, domain: Domain) -> None:
+        self._members, self._domain = members, domain
+
+    def header(self) -> ResponseHeader:
+        """See DeliverySource."""
+        return header_of(self._members, self._domain)
+
+    def place(self, queue: str, slices: Sequence[SegmentSlice]) -> tuple[str, Shared, Sequence[SegmentSlice]]:
+        """See DeliverySource."""
+        return queue, self._domain.shared, slices
+
+    def sound(self, slices: Sequence[SegmentSlice], corrupt: CorruptRecord) -> Sequence[SegmentSlice] | Failed:
+        """See DeliverySource."""
+        damaged = self._domain.shared.damaged
+        sound = [part for part in slices if part.log_index not in damaged]
+        if len(sound) == len(slices):
+            raise corrupt  # in memory: nothing was sent, and a second look would find the same
+        return sound
 
 
 class ConsumeStream:
@@ -99,9 +145,11 @@ class ConsumeStream:
         domain: Domain,
         open_: ConsumeOpen,
         asked: Filter | None,
+        source: DeliverySource | None = None,
     ) -> None:
         self.members = members
         self.context = context
+        self.source: DeliverySource = OwnSource(members, domain) if source is None else source
         self.domain = domain
         self.cancelled = False
         self.spoke = False
@@ -138,9 +186,12 @@ class ConsumeStream:
         too.
         """
         if not self.out and not self.leaving:
-            header = header_of(self.members, self.domain)
-            self.push(ConsumeResponse(progress=ConsumeProgress(header=header)))
+            self.push(ConsumeResponse(progress=ConsumeProgress(header=self.header())))
             self.spoke = False
+
+    def header(self) -> ResponseHeader:
+        """Of all that is said on this stream."""
+        return self.source.header()
 
     def goaway(self, message: str) -> None:
         """Ask the consumer to open a new stream, here or at the master."""
@@ -169,11 +220,11 @@ class ConsumeStream:
             response = ConsumeResponse()
             try:
                 self.consumer.credit_bytes -= self._fill(response.deliveries, done, slices)
-            except CorruptRecord:  # since the lease was planned: the others of it go out
-                damaged = self.domain.shared.damaged
-                sound = [part for part in slices if part.log_index not in damaged]
-                if len(sound) == len(slices):
-                    raise  # in memory: nothing was sent, and a second look would find the same
+            except CorruptRecord as corrupt:  # since the lease was planned: the others of it go out
+                sound = self.source.sound(slices, corrupt)
+                if isinstance(sound, Failed):
+                    self.answer(sound)
+                    return
                 slices = sound
             else:
                 break
@@ -184,12 +235,13 @@ class ConsumeStream:
 
     def _fill(self, deliveries: Deliveries, done: LeaseDone, slices: Sequence[SegmentSlice]) -> int:
         """Returns the bytes of credit that it takes."""
-        store, shared = self.members.node.store, self.domain.shared
-        deliveries.header.CopyFrom(header_of(self.members, self.domain))
-        deliveries.queue, deliveries.lease_id = done.queue, done.lease_id
+        queue, shared, found = self.source.place(done.queue, slices)
+        store = self.members.node.store
+        deliveries.header.CopyFrom(self.header())
+        deliveries.queue, deliveries.lease_id = queue, done.lease_id
         if self.segments:
-            return bodies.fill_segments(store, shared, slices, deliveries)
-        for _ in bodies.fill_rows(store, shared, done.queue, done.lease_id, slices, deliveries.messages):
+            return bodies.fill_segments(store, shared, found, deliveries)
+        for _ in bodies.fill_rows(store, shared, queue, done.lease_id, found, deliveries.messages):
             pass
         return sum(len(row.message.payload) for row in deliveries.messages)
 
@@ -204,7 +256,7 @@ class ConsumeStream:
             duration_ms = milliseconds(machine.queue(queue_id).config.lease_duration) if queue_id is not None else 0
         lease = Duration()
         lease.FromMilliseconds(duration_ms)
-        opened = ConsumeOpened(header=header_of(self.members, self.domain), lease_duration=lease)
+        opened = ConsumeOpened(header=self.header(), lease_duration=lease)
         node = self.members.node
         self.domain.attach(self.consumer, node.clock.now_ms(), self.last_lease_id)
         if not self.leaving:
@@ -261,8 +313,7 @@ class ConsumeStream:
                     answer = reply_of(queue, reply.lease_id, reply.index, reply.message)
                     self.domain.submit(PendingCall(answering, answer), node.clock.now_ms())
             elif kind == "ping":
-                header = header_of(self.members, self.domain)
-                self.push(ConsumeResponse(progress=ConsumeProgress(header=header, nonce=request.ping.nonce)))
+                self.push(ConsumeResponse(progress=ConsumeProgress(header=self.header(), nonce=request.ping.nonce)))
             else:
                 await abort(
                     self.context, refusal(Reason.REASON_BAD_REQUEST, "after open: credit, settle, reply or ping")
@@ -344,8 +395,12 @@ class CarriedStream:
         await self.hush()
 
 
-async def serve(members: Members, context: grpc.aio.ServicerContext) -> None:  # type: ignore[type-arg]  # serializers are bytes
-    """A Consume stream, wherever its master is."""
+async def serve(
+    members: Members,
+    context: grpc.aio.ServicerContext,  # type: ignore[type-arg]  # serializers are bytes
+    serve_side: ServeSide,
+) -> None:
+    """A Consume stream, wherever its master is, or at its side (`serve_side`) where its queue has sides."""
     frame = await context.read()
     try:
         request = ConsumeRequest.FromString(frame) if isinstance(frame, bytes) else ConsumeRequest()
@@ -366,7 +421,7 @@ async def serve(members: Members, context: grpc.aio.ServicerContext) -> None:  #
         entry = await _enter(members, open_.queue, context)
         try:
             await members.streams.door.pace()
-            await _serve(members, open_, bytes(frame), asked, context, entry)
+            await _serve(members, open_, bytes(frame), asked, context, entry, serve_side)
         finally:
             entry.leave()
 
@@ -377,7 +432,7 @@ async def _enter(members: Members, queue: str, context: grpc.aio.ServicerContext
     """
     loop = asyncio.get_running_loop()
     until_s = loop.time() + park_s(context, members.park_ms)
-    places = members.streams.door.places[members.of_queue(queue).shared.name]
+    places = members.streams.door.places[members.door_of(queue)]
     while True:
         try:
             async with asyncio.timeout_at(until_s):
@@ -402,7 +457,10 @@ async def _serve(
     asked: Filter | None,
     context: grpc.aio.ServicerContext,  # type: ignore[type-arg]  # serializers are bytes
     entry: OpeningStream,
+    serve_side: ServeSide,
 ) -> None:
+    if await serve_side(members, open_, context, entry):
+        return
     domain = await wait_for_master(members, lambda: members.of_queue(open_.queue), context, entry.until_s)
     if domain is None:
         entry.leave()  # what opens it is the master's affair, which may take its time

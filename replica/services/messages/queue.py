@@ -28,7 +28,7 @@ from replica.services.checks import (
     wait_s,
 )
 from replica.services.locality import check_origin
-from replica.services.messages import consume
+from replica.services.messages import consume, side
 from replica.services.messages.completion import CompletionHandlers
 from replica.services.messages.enqueue import SLICE_PROPERTIES, columns_and_body, problem_of_size
 from replica.services.messages.one_way import OneWay
@@ -215,7 +215,7 @@ class QueueHandlers:
 
     async def consume(self, _requests: object, context: Context) -> None:
         """See QueueService.Consume."""
-        await consume.serve(self.members, context)
+        await consume.serve(self.members, context, side.serve)
 
     async def dequeue(self, request: bytes, context: Context) -> bytes:
         """See QueueService.Dequeue."""

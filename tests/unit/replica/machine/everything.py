@@ -34,6 +34,7 @@ from replica.machine.plan.lock import LockCall, plan_lock
 from replica.machine.plan.names import AliasCall, DefaultsCall, plan_alias, plan_defaults
 from replica.machine.plan.react import Copies, ReactCall, plan_keep, plan_react
 from replica.machine.plan.reply import plan_reply
+from replica.machine.plan.sides import next_given, plan_given, plan_passed, plan_side
 from replica.machine.plan.stage import plan_publish, plan_stage, plan_staged
 from replica.machine.plan.time import next_due_ms
 from replica.machine.plan.unit import plan_unit
@@ -41,6 +42,7 @@ from replica.machine.sets.pages import PagedSet
 from replica.machine.sets.ranges import RangeSet
 from replica.machine.sets.spans import Spans
 from replica.machine.state.completions import Deadlines
+from replica.machine.state.lockstep import SideOf
 from replica.machine.state.requests import Requests
 from replica.machine.state.segments import Segments
 from replica.machine.state.state import State
@@ -161,7 +163,7 @@ def everything() -> Driver:
     driver.send(3, queue="gone")
     driver.queue(record_pb2.QUEUE_ACTION_DELETE, "gone")
     order(driver, plan_defaults, DefaultsCall(admin_pb2.QueueConfig(annotation="of new ones"), (), 0, b"d" * 16, 1))
-    for fill in (messages, lines_and_lives, requests, beside, stage, unit, reaction):
+    for fill in (messages, lines_and_lives, requests, beside, stage, unit, reaction, sides):
         fill(driver)
     return driver
 
@@ -308,6 +310,21 @@ def queue_of(driver: Driver, name: str) -> Any:
     queue_id = driver.master.queue_id(name)
     assert queue_id is not None
     return driver.master.queue(queue_id)
+
+
+def sides(driver: Driver) -> None:
+    """A queue with two sides, and, as in a member's own domain, a side: it was given messages and has leased some."""
+    driver.create("both", replication=admin_pb2.REPLICATION_PRODUCER)
+    driver.send(4, queue="both")
+    state = driver.master.state
+    queue = state.named("both")
+    driver.order(driver.plan(lambda: plan_passed(state, driver.now_ms, queue, {"a": 3, "b": 1})))
+    driver.order(driver.plan(lambda: plan_side(state, driver.now_ms, SideOf(7, b"h" * 16, queue.queue_id), queue, "b")))
+    side = state.named("SYSTEM.SIDE/both")
+    given = next_given(queue, side)
+    assert given is not None
+    driver.order(driver.plan(lambda: plan_given(state, driver.now_ms, side, given)))
+    driver.lease(2, name="SYSTEM.SIDE/both")
 
 
 def reaction(driver: Driver) -> None:

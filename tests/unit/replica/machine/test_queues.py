@@ -90,7 +90,7 @@ def test_r164_the_annotation_of_a_queue_is_kept_as_it_is(text: str) -> None:
             {"queue_type": admin_pb2.QUEUE_TYPE_TWO_WAY, "default_settle": service_pb2.SETTLE_MODE_IMMEDIATE},
             common_pb2.REASON_BAD_ATTRIBUTE,
         ),
-        ({"replication": admin_pb2.REPLICATION_PRODUCER}, common_pb2.REASON_CONFIG_ERROR),
+        ({"lockstep": 9}, common_pb2.REASON_BAD_ATTRIBUTE),
     ],
 )
 def test_bad_attributes(attributes, reason):

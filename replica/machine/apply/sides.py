@@ -1,0 +1,74 @@
+"""Does what records say of the sides of queues with PRODUCER replication: of an own one in a member's own domain, and
+of what all of them have passed in the pair's; never decides.
+"""
+
+from __future__ import annotations
+
+from replica.machine.apply.completion import track
+from replica.machine.apply.lives import delete
+from replica.machine.state.changes import Applied
+from replica.machine.state.lockstep import SideOf
+from replica.machine.state.queue import QueueState
+from replica.machine.state.segments import PRIORITY_DEFAULT
+from replica.machine.state.state import State
+from tandemq.peer.v1 import record_pb2
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+from tandemq.v1.queue_service_pb2 import FINAL_STATE_CONSUMED
+
+
+def apply_side(state: State, log_index: int, time_ms: int, op: record_pb2.SideOp) -> Applied:
+    """The side begins, or is given messages: they are ready there once this record is committed."""
+    if op.begins:
+        return _begin(state, time_ms, op)
+    side = state.queues[op.side_id]
+    assert side.side is not None, "messages by their indexes are for sides alone"
+    assert op.first == side.next_index, "a side is given each message once, in order"
+    start, end = op.first, op.first + op.count
+    side.segments.append(start, log_index, op.count, op.payload_bytes)
+    side.ready[PRIORITY_DEFAULT].add(start, end)
+    side.next_index = end
+    side.length += op.count
+    side.bytes += op.payload_bytes
+    side.last_activity_ms = time_ms
+    side.totals.enqueued += op.count
+    side.totals.highest_length = max(side.totals.highest_length, side.length)
+    if log_index <= state.commit_index:
+        side.visible_index = end - 1
+    else:
+        state.pending.append((log_index, op.side_id, end - 1))
+    return Applied((op.side_id,), [])
+
+
+def _begin(state: State, time_ms: int, op: record_pb2.SideOp) -> Applied:
+    freed: list[int] = []
+    if op.name in state.ids:  # of a queue that was deleted, or of a place behind which the other side may not wait
+        delete(state, state.queues[state.ids[op.name]], freed)
+    config = admin_pb2.QueueConfig()
+    config.CopyFrom(op.config)
+    side = QueueState(op.side_id, op.name, config, time_ms)
+    side.side = SideOf(op.domain, op.history_id, op.queue_id)
+    side.next_index, side.visible_index = op.first, op.first - 1
+    track(state, side, [])
+    side.members.add(op.member)
+    side.open_members.add(op.member)
+    state.queues[op.side_id] = state.own_sides[op.side_id] = side
+    state.ids[op.name] = op.side_id
+    state.next_queue_id = op.side_id + 1
+    state.schedule_queue(side)
+    return Applied((op.side_id,), freed)
+
+
+def apply_passed(state: State, op: record_pb2.PassedOp) -> Applied:
+    """Messages leave the pair's queue, which holds them for the sides alone."""
+    queue = state.queues[op.queue_id]
+    assert queue.passed is not None, "only a queue with PRODUCER replication has sides"
+    freed: list[int] = []
+    for mark in op.marks:
+        assert mark.index > queue.passed[mark.member], "a side never goes back"
+        queue.passed[mark.member] = mark.index
+    start, end = op.gone.first, op.gone.first + op.gone.count
+    for low, high in list(queue.ready_in(start, end)):
+        queue.take_ready(low, high)
+        queue.forget(low, high, freed, FINAL_STATE_CONSUMED)
+        queue.totals.acked += high - low
+    return Applied((op.queue_id,), freed)

@@ -1,0 +1,287 @@
+"""This member's own sides of queues with PRODUCER replication: gives them what the pair has committed, and says how far
+they have come (K1, K2, K6). Between two cores of one member: it decides nothing for either, and orders in both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from replica.machine import SettleCall
+from replica.machine.plan.settle import plan_settle
+from replica.machine.plan.sides import next_given, passed_by, plan_given, plan_passed, plan_side
+from replica.machine.state.lockstep import SideOf
+from replica.machine.state.system_names import side_queue
+from tandemq.peer.v1.peer_service_pb2 import SidePassed
+from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE, QueueOp, RecordHeader
+from tandemq.v1.common_pb2 import IndexRange
+from tandemq.v1.queue_service_pb2 import OUTCOME_RELEASE, Settlement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from replica.core.domain import Domain
+    from replica.machine import QueueState, SegmentSlice
+
+LOOK_MS = 100
+"""Between two looks at how far the sides have come."""
+MARK_MESSAGES, MARK_MS = 1_000, 1_000
+"""Of a queue's sides together: a record of their progress once so many messages more are settled, or so much later."""
+BEAT_SIDES_MAX = 1_000
+"""In one heartbeat; the others follow with the next ones, once the log says how far these are."""
+
+
+class Dispatching(Protocol):
+    """The loop of a member, as far as sides need it."""
+
+    domains: dict[int, Domain]
+
+    def paired(self) -> list[Domain]:
+        """The domains that the peer has too."""
+
+    def dispatch(self, domain: Domain) -> None:
+        """Carry out what a core asked for."""
+
+
+class _Sample(NamedTuple):
+    """How far a side was in a state that may not be durable."""
+
+    passed: int
+    log_index: int
+    """Of that state, in the member's own domain."""
+
+
+class Sides:
+    """Of one member."""
+
+    def __init__(self, node: Dispatching) -> None:
+        self._node = node
+        self.own: Domain | None = None
+        """The member's own domain; None: not yet there."""
+        self.served: dict[int, SideOf] = {}
+        """Sides here that have a consumer, by their number."""
+        self._samples: dict[int, _Sample] = {}
+        self._settled: dict[int, int] = {}
+        """By side: how far it is for certain."""
+        self._peer: dict[tuple[int, int], int] = {}
+        """By domain and queue: how far the peer's side is, as it said in this session."""
+        self._recorded_ms: dict[tuple[int, int], int] = {}
+        self._look_ms = 0
+
+    def connect(self, own: Domain) -> None:
+        """The member's domains are there; before the first of them starts."""
+        self.own = own
+
+    # -- a consumer ------------------------------------------------------------------------------------------------
+
+    def open(self, domain: Domain, queue: QueueState, *, anew: bool, client_id: bytes) -> str | None:
+        """The side of that queue, begun where it is not there; its name. None: its domain serves nobody yet.
+
+        There is one consumer a side (K4): what another one holds, or this one before it was started `anew`, comes back,
+        so that its next message is the first one that is not settled.
+        """
+        own = self._serving()
+        if own is None:
+            return None
+        of, name = self.key(domain, queue), side_queue(queue.name)
+        side = self._side(of, name)
+        member = domain.shared.member
+        if side is None or passed_by(side) < (queue.passed or {}).get(member, 0):
+            self._order(own, plan_side(own.orders.machine.state, own.orders.time_ms, of, queue, member))
+            side = self._side(of, name)
+            assert side is not None, "a side has begun"
+        if side.queue_id not in own.consumers.turns:
+            self._take_back(own, name, side, None if anew else client_id)
+        self.served[side.queue_id] = of
+        self._give(side.queue_id, of)
+        return name
+
+    def _take_back(self, own: Domain, name: str, side: QueueState, client_id: bytes | None) -> None:
+        settlements = [
+            Settlement(
+                lease_id=lease.lease_id,
+                ranges=[IndexRange(first=low, count=high - low) for low, high in lease.ranges],
+                outcome=OUTCOME_RELEASE,
+            )
+            for lease in side.leases.values()
+            if lease.client_id != client_id
+        ]
+        if settlements:
+            plan = plan_settle(own.orders.machine.state, own.orders.time_ms, SettleCall(name, settlements))
+            if plan.header is not None:
+                self._order(own, plan.header)
+
+    def is_whole(self, queue_id: int) -> bool:
+        """Whether this member's copy holds what the side was given. A copy that is being taken anew does not."""
+        own = self.own
+        side = own.orders.machine.state.queues.get(queue_id) if own is not None else None
+        if side is None or side.side is None:
+            return True
+        of = self._queue_of(side.side)
+        return of is not None and of.next_index >= side.next_index
+
+    def slices(self, of: SideOf, slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
+        """Where the bodies are of messages that a side hands out."""
+        queue = self._queue_of(of)
+        machine = self._node.domains[of.domain].shared.machine
+        assert queue is not None, "nothing is handed out while the copy is not whole"
+        assert machine is not None, "as above"
+        found: list[SegmentSlice] = []
+        for part in slices:
+            counts = part.delivery_counts
+            ranges = [IndexRange(first=part.first_index, count=part.count)]
+            for each in machine.segments_of(of.queue_id, ranges):
+                at = each.first_index - part.first_index
+                found.append(each._replace(delivery_counts=counts[at : at + each.count] if counts else None))
+        return found
+
+    # -- what the pair has committed ---------------------------------------------------------------------------------
+
+    def on_moved(self) -> None:
+        """A domain of the pair has taken a step: more may be committed there."""
+        own = self.own
+        for queue_id, of in list(self.served.items()):
+            if own is not None and queue_id in own.consumers.turns:
+                self._give(queue_id, of)
+            else:
+                del self.served[queue_id]  # its consumer has left
+
+    def _give(self, queue_id: int, of: SideOf) -> None:
+        own = self._serving()
+        side = own.orders.machine.state.queues.get(queue_id) if own is not None else None
+        if own is None or side is None:
+            return
+        queue = self._queue_of(of)
+        given = next_given(queue, side) if queue is not None else None
+        if given is not None:
+            self._order(own, plan_given(own.orders.machine.state, own.orders.time_ms, side, given))
+
+    # -- how far they have come --------------------------------------------------------------------------------------
+
+    def look(self, now_ms: int) -> None:
+        """At each tick."""
+        if self.served:
+            self.on_moved()
+            own = self._serving()
+            if own is not None:
+                own.consumers.pump(list(self.served))
+                self._node.dispatch(own)
+        if now_ms - self._look_ms < LOOK_MS:
+            return
+        self._look_ms = now_ms
+        for domain in self._node.paired():
+            machine = domain.shared.machine
+            if machine is not None and machine.state.sided:
+                self._look_at(domain, list(machine.state.sided.values()), now_ms)
+        self._drop_orphans()
+
+    def _look_at(self, domain: Domain, queues: list[QueueState], now_ms: int) -> None:
+        if not domain.shared.serving or domain.shared.draining or not domain.mastership.commit.can_commit:
+            return
+        shared = domain.shared
+        for queue in queues:
+            known, key = queue.passed or {}, (shared.domain, queue.queue_id)
+            marks = {shared.member: self._passed(domain, queue), shared.peer: self._peer.get(key, 0)}
+            more = sum(max(0, marks.get(member, 0) - index) for member, index in known.items())
+            if not more or (more < MARK_MESSAGES and now_ms - self._recorded_ms.get(key, 0) < MARK_MS):
+                continue
+            header = plan_passed(domain.orders.machine.state, domain.orders.time_ms, queue, marks)
+            if header is not None:
+                self._recorded_ms[key] = now_ms
+                self._order(domain, header)
+
+    def beat(self, domain: Domain) -> list[SidePassed]:
+        """What the peer is told: how far this member's sides are, where its log does not say so."""
+        machine = domain.shared.machine
+        if machine is None or not machine.state.sided:
+            return []
+        member = domain.shared.member
+        found = [(queue, self._passed(domain, queue)) for queue in machine.state.sided.values()]
+        return [
+            SidePassed(queue_id=queue.queue_id, index=index)
+            for queue, index in found
+            if index > (queue.passed or {}).get(member, index)
+        ][:BEAT_SIDES_MAX]
+
+    def on_beat(self, domain: int, passed: Iterable[SidePassed]) -> None:
+        """What the peer says of its own."""
+        for each in passed:
+            self._peer[domain, each.queue_id] = each.index
+
+    def forget_peer(self) -> None:
+        """Another session: the peer may have lost its disk meanwhile, and goes on from what the log says of it."""
+        self._peer.clear()
+
+    def _passed(self, domain: Domain, queue: QueueState) -> int:
+        """How far the own side is on this member's disk; 0: it has none, or that is not known yet."""
+        own = self._serving()
+        side = self._side(self.key(domain, queue), side_queue(queue.name)) if own is not None else None
+        if own is None or side is None:
+            return 0
+        shared = own.shared
+        sample = self._samples.get(side.queue_id)
+        if sample is None:
+            sample = self._samples[side.queue_id] = _Sample(passed_by(side), own.orders.machine.applied_index)
+        if sample.log_index <= shared.progress.commit_index:
+            self._settled[side.queue_id] = sample.passed
+            del self._samples[side.queue_id]
+        return self._settled.get(side.queue_id, 0)
+
+    # -- queues that are gone ----------------------------------------------------------------------------------------
+
+    def _drop_orphans(self) -> None:
+        own = self._serving()
+        if own is None:
+            return
+        for side in self._all(own):
+            of = side.side
+            if of is not None and self._is_gone(of):
+                self._settled.pop(side.queue_id, None)
+                self._samples.pop(side.queue_id, None)
+                self.served.pop(side.queue_id, None)
+                op = QueueOp(action=QUEUE_ACTION_DELETE, queue_id=side.queue_id, removed=side.length)
+                self._order(own, RecordHeader(time_ms=own.orders.machine.state.at(own.orders.time_ms), queue=op))
+
+    def _is_gone(self, of: SideOf) -> bool:
+        """For certain: in the same history, in a state that is committed, there is no such queue."""
+        domain = self._node.domains.get(of.domain)
+        machine = domain.shared.machine if domain is not None else None
+        return (
+            domain is not None
+            and machine is not None
+            and machine.history_id == of.history_id
+            and machine.applied_index <= domain.shared.progress.commit_index
+            and of.queue_id not in machine.state.sided
+        )
+
+    # -- finding -----------------------------------------------------------------------------------------------------
+
+    def _all(self, own: Domain) -> Iterator[QueueState]:
+        return iter(list(own.orders.machine.state.own_sides.values()))
+
+    def _serving(self) -> Domain | None:
+        own = self.own
+        return own if own is not None and own.shared.serving and own.mastership.commit.can_commit else None
+
+    def key(self, domain: Domain, queue: QueueState) -> SideOf:
+        """What a side of that queue stands for."""
+        return SideOf(domain.shared.domain, domain.orders.machine.history_id, queue.queue_id)
+
+    def _side(self, of: SideOf, name: str) -> QueueState | None:
+        """None: there is none, or that of another queue has its name."""
+        assert self.own is not None, "asked for while it serves"
+        machine = self.own.orders.machine
+        number = machine.queue_id(name)
+        side = machine.queue(number) if number is not None else None
+        return side if side is not None and side.side == of else None
+
+    def _queue_of(self, of: SideOf) -> QueueState | None:
+        """The pair's queue in this member's copy; None: it is not there, or of another history."""
+        domain = self._node.domains.get(of.domain)
+        machine = domain.shared.machine if domain is not None else None
+        if machine is None or machine.history_id != of.history_id:
+            return None
+        return machine.state.sided.get(of.queue_id)
+
+    def _order(self, domain: Domain, header: RecordHeader) -> None:
+        domain.orders.order(header)
+        self._node.dispatch(domain)

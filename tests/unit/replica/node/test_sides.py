@@ -1,0 +1,219 @@
+"""A member's own side between two real cores: what it is given and when, who is served, and how far it says it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica.core.state.calls import Consumer, PendingCall
+from replica.core.state.outcomes import Answer, Failed, LeaseDone
+from replica.machine import Limits, Machine, SettleCall
+from replica.node.members import LOCAL, MAIN, domain_number
+from replica.node.recovery import open_shared
+from storage.memory import MemoryStore
+from tandemq.peer.v1 import record_pb2
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_RELEASE, Outcome, Settlement
+from tests.support.domains import domain_over
+from tests.support.listening import quiet_node
+from tests.unit.replica.machine.driver import MEMBERS, Driver, ranges_of
+
+NUMBER, HISTORY = 7, b"h" * 16
+NOW_MS = 1_000_000
+
+
+class Process:
+    """A consumer's stream, as far as the core sees it."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self.given: list[tuple[int, list[int]]] = []
+        self.answers: list[Answer] = []
+
+    @property
+    def indexes(self) -> list[int]:
+        return [index for _, indexes in self.given for index in indexes]
+
+    def answer(self, result: Answer) -> None:
+        self.answers.append(result)
+
+    def deliver(self, done: LeaseDone) -> None:
+        indexes = [part.first_index + at for part in done.slices for at in range(part.count)]
+        self.given.append((done.lease_id, indexes))
+
+
+class Member:
+    """Member a: its copy of the pair's domain, which is what a test makes it, and its own domain, which runs."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.node = quiet_node(self.store)
+        self.driver = Driver()
+        role = record_pb2.RoleOp(owner="a", history_id=HISTORY)
+        self.driver.order(record_pb2.RecordHeader(time_ms=self.driver.now_ms, role=role))
+        self.driver.create(replication=admin_pb2.REPLICATION_PRODUCER)
+        self.pair = domain_over(self.store, open_shared(self.store, NUMBER, MAIN, "a", "b", 1, Limits()))
+        self.pair.shared.set_machine(self.driver.master)
+        number = domain_number(LOCAL)
+        shared = open_shared(self.store, number, LOCAL, "a", "", 1, Limits())
+        self.own = domain_over(self.store, shared, self.node.sides.is_whole)
+        self.own.shared.set_machine(Machine(number, MEMBERS, Limits()))
+        self.node.domains |= {NUMBER: self.pair, number: self.own}
+        self.sides = self.node.sides
+        self.sides.connect(self.own)
+        self.own.start(0, NOW_MS)
+        self.node.dispatch(self.own)
+        self.flush()
+
+    def flush(self) -> None:
+        """All that is under way becomes durable."""
+        while (group := self.node.steps.begin()) is not None:
+            self.store.commit(group.batch)
+            for domain, durable in self.node.steps.end():
+                domain.on_persisted(*durable)
+                self.node.dispatch(domain)
+
+    def consume(self, client_id: bytes = b"twin", *, anew: bool = True) -> tuple[Process, Consumer]:
+        """Opens a stream with credit for everything, as the service does."""
+        process = Process()
+        queue = self.driver.master.state.named("q")
+        name = self.sides.open(self.pair, queue, anew=anew, client_id=client_id)
+        assert name is not None
+        consumer = Consumer(process, name, client_id, 60_000, credit_messages=100, credit_bytes=1 << 20)
+        self.own.attach(consumer, NOW_MS)
+        self.node.dispatch(self.own)
+        self.flush()
+        return process, consumer
+
+    def leave(self, consumer: Consumer) -> None:
+        consumer.waiter.cancelled = True
+        self.own.consumers.detach(consumer)
+
+    def settle(self, process: Process, lease_id: int, index: int, outcome: Outcome = OUTCOME_ACK) -> None:
+        settlement = Settlement(lease_id=lease_id, ranges=ranges_of((index, index)), outcome=outcome)
+        self.own.submit(PendingCall(process, SettleCall("SYSTEM.SIDE/q", [settlement])), NOW_MS)
+        self.node.dispatch(self.own)
+
+    @property
+    def said(self) -> list[int]:
+        """How far its side is, as its heartbeats say."""
+        return [each.index for each in self.sides.beat(self.pair)]
+
+    @property
+    def has_side(self) -> bool:
+        return "SYSTEM.SIDE/q" in self.own.orders.machine.names()
+
+
+@pytest.fixture
+async def member() -> Member:
+    return Member()
+
+
+async def test_k2_a_side_is_served_up_to_the_commit_index_in_any_role(member: Member) -> None:
+    assert not member.pair.shared.serving
+    member.driver.send(2)
+    member.driver.commits = False
+    member.driver.send(2)
+    process, _ = member.consume()
+    assert process.indexes == [1, 2]
+    member.driver.commit()
+    member.sides.on_moved()
+    member.flush()
+    assert process.indexes == [1, 2, 3, 4]
+
+
+async def test_k4_a_second_process_at_one_member_is_refused(member: Member) -> None:
+    member.consume()
+    second, _ = member.consume(b"another")
+    (answer,) = second.answers
+    assert isinstance(answer, Failed)
+    assert answer.reason == Reason.REASON_TWIN_TAKEN
+    assert "queue q at a" in answer.message
+
+
+async def test_k4_the_next_process_begins_with_the_first_that_is_not_settled(member: Member) -> None:
+    member.driver.send(4)
+    process, consumer = member.consume()
+    ((lease_id, _),) = process.given
+    member.settle(process, lease_id, 1)
+    member.settle(process, lease_id, 3)
+    member.flush()
+    member.leave(consumer)
+    following, _ = member.consume(b"another")
+    assert following.indexes == [2, 4]
+    member.leave(_)
+    same, _ = member.consume(b"another")
+    assert same.indexes == [2, 4], "started anew, it does not know what it was given"
+
+
+async def test_k4_what_is_released_comes_again_first(member: Member) -> None:
+    member.driver.send(2)
+    process, _ = member.consume()
+    ((lease_id, _),) = process.given
+    member.driver.send(1)
+    member.settle(process, lease_id, 2, OUTCOME_RELEASE)
+    member.sides.on_moved()
+    member.flush()
+    assert process.indexes == [1, 2, 2, 3]
+
+
+async def test_k6_a_side_is_as_far_as_its_disk_says(member: Member) -> None:
+    member.driver.send(2)
+    process, _ = member.consume()
+    assert member.said == []
+    ((lease_id, _),) = process.given
+    member.settle(process, lease_id, 1)
+    assert member.said == [], "it is settled in memory alone"
+    member.flush()
+    assert member.said == [1]
+
+
+async def test_k6_what_the_peer_said_is_forgotten_with_its_session(member: Member) -> None:
+    """It may have lost its disk meanwhile."""
+    member.sides.on_beat(NUMBER, member.sides.beat(member.pair))
+    member.node.connect()
+    assert member.sides._peer == {}
+
+
+async def test_a_side_waits_for_the_copy_behind_it(member: Member) -> None:
+    """A full transfer takes its place, for example."""
+    process, _ = member.consume()
+    member.driver.send(2)
+    member.sides.on_moved()
+    machine = member.pair.shared.machine
+    member.pair.shared.set_machine(None)
+    member.flush()
+    assert process.indexes == []
+    member.pair.shared.set_machine(machine)
+    member.sides.look(NOW_MS)
+    member.flush()
+    assert process.indexes == [1, 2]
+
+
+async def test_a_side_goes_with_its_queue_and_not_with_a_copy_that_is_not_there(member: Member) -> None:
+    member.driver.send(1)
+    member.consume()
+    machine = member.pair.shared.machine
+    for now_ms, gone in ((NOW_MS, None), (NOW_MS + 500, Machine(NUMBER, MEMBERS, Limits()))):
+        member.pair.shared.set_machine(gone)
+        member.sides.look(now_ms)
+        assert member.has_side
+    member.pair.shared.set_machine(machine)
+    member.driver.queue(record_pb2.QUEUE_ACTION_DELETE)
+    member.sides.look(2 * NOW_MS)
+    assert member.has_side, "that is not committed at this member, as far as it knows"
+    member.pair.shared.progress.commit_index = member.driver.log_index
+    member.sides.look(3 * NOW_MS)
+    assert not member.has_side
+
+
+async def test_a_side_that_is_behind_its_mark_begins_anew(member: Member) -> None:
+    """This member's disk has lost what it had said, and what both had passed is gone."""
+    member.driver.send(3)
+    process, consumer = member.consume()
+    assert process.indexes == [1, 2, 3]
+    member.leave(consumer)
+    op = record_pb2.PassedOp(queue_id=1, marks=[{"member": "a", "index": 2}])
+    member.driver.order(record_pb2.RecordHeader(time_ms=member.driver.now_ms, passed=op))
+    following, _ = member.consume()
+    assert following.indexes == [3]
