@@ -38,7 +38,7 @@ async def work(client: aio.Client, out: TextIO) -> None:
 
 async def one_unit(client: aio.Client) -> Committed | None:
     """None when there was no flight. Raises FlightFailedError and UnitAborted: nothing happened."""
-    async with client.unit() as unit:
+    async with client.unit(puts_at_commit=True) as unit:
         taken = await unit.dequeue(FLIGHTS, wait=WAIT_S)
         if not taken:
             return None

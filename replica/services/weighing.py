@@ -18,6 +18,7 @@ from replica.machine.plan.content import PROPERTIES_MAX
 from replica.machine.plan.unit import QUEUES_MAX
 from replica.rpc.refusals import refusal
 from tandemq.peer.v1.outline_pb2 import (
+    CommitOutline,
     EnqueueOutline,
     EnqueueSum,
     FrameOutline,
@@ -60,6 +61,17 @@ def problem_of_unit(request: bytes, limits: Limits) -> Failed | None:
         return None
     puts = _outline(TransactOutline, request).puts
     problem = too_many("queues", len(puts), QUEUES_MAX)  # to walk over a million takes a second
+    if problem is None:
+        problem = too_many("messages", sum(len(put.messages) for put in puts), limits.batch_messages_max)
+    return problem or _problem_of_counts(len(row.properties) for put in puts for row in put.messages)
+
+
+def problem_of_commit(request: bytes, limits: Limits) -> Failed | None:
+    """Of a CommitRequest: more puts or messages than a unit may have, or a message with far too many properties."""
+    if len(request) < LONG_BYTES:
+        return None
+    puts = _outline(CommitOutline, request).puts
+    problem = too_many("calls", len(puts), limits.batch_messages_max)
     if problem is None:
         problem = too_many("messages", sum(len(put.messages) for put in puts), limits.batch_messages_max)
     return problem or _problem_of_counts(len(row.properties) for put in puts for row in put.messages)

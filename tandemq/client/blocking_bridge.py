@@ -102,12 +102,16 @@ class Bridge:
         timeout: timedelta | None = None,
         min_copies: int = 0,
         client_id: bytes | str | None = None,
+        puts_at_commit: bool = False,
     ) -> Result:
         """Runs `work` in a unit of work, on the caller's thread, and again after a takeover; see aio.Client.in_unit."""
         if retries < 0:
             raise error_of("BAD_REQUEST", f"retries must be 0 or more, not {retries}")
         while True:
-            unit = Unit(self.thread, self._inner.unit(timeout=timeout, min_copies=min_copies, client_id=client_id))
+            inner = self._inner.unit(
+                timeout=timeout, min_copies=min_copies, client_id=client_id, puts_at_commit=puts_at_commit
+            )
+            unit = Unit(self.thread, inner)
             try:
                 with unit:
                     return work(unit)

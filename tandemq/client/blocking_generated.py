@@ -101,9 +101,17 @@ class Client:
         timeout: timedelta | None = None,
         min_copies: int = 0,
         client_id: bytes | str | None = None,
+        puts_at_commit: bool = False,
     ) -> Result:
         """Runs `work` in a unit of work, on the caller's thread, and again after a takeover; see aio.Client.in_unit."""
-        return self._bridge.in_unit(work, retries=retries, timeout=timeout, min_copies=min_copies, client_id=client_id)
+        return self._bridge.in_unit(
+            work,
+            retries=retries,
+            timeout=timeout,
+            min_copies=min_copies,
+            client_id=client_id,
+            puts_at_commit=puts_at_commit,
+        )
 
     def watch(self, queues: str | Sequence[str], *, depth: int = 1) -> Iterator[DepthEvent]:
         """Says when messages gather in queues; see aio.Client.watch. Ends when the iterator is closed."""
@@ -311,10 +319,20 @@ class Client:
         )
 
     def unit(
-        self, *, timeout: timedelta | None = None, min_copies: int = 0, client_id: bytes | str | None = None
+        self,
+        *,
+        timeout: timedelta | None = None,
+        min_copies: int = 0,
+        client_id: bytes | str | None = None,
+        puts_at_commit: bool = False,
     ) -> Unit:
         """A unit of work: all that is done in it happens at its commit, or nothing does; see aio.Client.unit."""
-        return Unit(self._thread, self._inner.unit(timeout=timeout, min_copies=min_copies, client_id=client_id))
+        return Unit(
+            self._thread,
+            self._inner.unit(
+                timeout=timeout, min_copies=min_copies, client_id=client_id, puts_at_commit=puts_at_commit
+            ),
+        )
 
     def list_units(self, max_units: int = 1000, *, domain: str = "") -> list[UnitState]:
         """Those that are open in a domain now, the oldest first; see aio.Client.list_units."""

@@ -31,6 +31,8 @@ from tandemq.v1 import transaction_service_pb2 as pb
 Reply = TypeVar("Reply", bound=Message)
 Result = TypeVar("Result")
 
+HELD_BYTES_MAX = 1 << 20
+"""Of the puts that a unit holds for its commit; what is more is sent before it."""
 RETRIES = 3
 """Of work that is run in a unit, where its caller does not say: the first takeover is met by one."""
 
@@ -45,7 +47,13 @@ class Unit:
     """
 
     def __init__(
-        self, client: Linked, timeout: timedelta | None, min_copies: int, client_id: bytes | str | None
+        self,
+        client: Linked,
+        timeout: timedelta | None,
+        min_copies: int,
+        client_id: bytes | str | None,
+        *,
+        puts_at_commit: bool = False,
     ) -> None:
         self._client = client
         self._client_id = new_client_id(client_id) if client_id is not None else b""
@@ -59,6 +67,12 @@ class Unit:
         self._used = self._ended = False
         self._committed = False
         """Or may be: its commit was asked for, and not refused."""
+        self._puts_at_commit = puts_at_commit
+        self.held: list[queue_service_pb2.EnqueueRequest] = []
+        """Puts that go with the commit, in order. They stay when it is refused: what the unit has by then, it knows.
+        Whoever repeats the commit by hand sends them again.
+        """
+        self._held_bytes = 0
         self._unanswered = 0
         """Calls of which it is not known whether they are a part of it."""
         self.id = b""
@@ -126,7 +140,8 @@ class Unit:
     async def enqueue(self, queue: str, messages: Iterable[bytes | Outgoing]) -> None:
         """Adds messages, which nobody sees before the commit; `receipts` has them after it.
 
-        What can be refused now is, and the unit stays as it was; whether there is room is seen at the commit.
+        What can be refused now is, and the unit stays as it was; whether there is room is seen at the commit. With
+        `puts_at_commit` they are held here, up to 1 MiB, and it is the commit that is refused.
         A queue of another manager (`//manager/queue`) than the one that the unit has begun at gets its messages later,
         through a transmission queue that they enter with the unit; `receipts` has them under that one's name.
         """
@@ -143,7 +158,22 @@ class Unit:
         )  # fmt: skip
         self._names.setdefault(name, queue)
         self._used = True
-        await self._add(QUEUE_SERVICE + "Enqueue", request, queue_service_pb2.EnqueueResponse, here)
+        if not self._puts_at_commit or is_full(name):
+            await self._put(request, here)
+            return
+        self.held.append(request)
+        self._held_bytes += request.ByteSize()
+        if self._held_bytes > HELD_BYTES_MAX:
+            await self._put_held()
+
+    async def _put(self, request: queue_service_pb2.EnqueueRequest, queue: str) -> None:
+        await self._add(QUEUE_SERVICE + "Enqueue", request, queue_service_pb2.EnqueueResponse, queue)
+
+    async def _put_held(self) -> None:
+        """Each stays held until the unit has it."""
+        while self.held:
+            await self._put(self.held[0], self.held[0].queue)
+            self._held_bytes -= self.held.pop(0).ByteSize()
 
     async def settle(self, queue: str, settlements: Sequence[tuple[Act, Sequence[Range]]]) -> None:
         """Settles at the commit what a lease holds: one outside of the unit, or one of it, of which the rest is
@@ -219,6 +249,7 @@ class Unit:
         puts, moves, changes or reports there. TXN_TOO_LARGE when the unit has no room for what fits.
         """
         _, name = await self._at(queue)
+        await self._put_held()  # which of the two is refused does not hang on what is held
         reaction = to_reaction(
             where,
             action,
@@ -240,6 +271,7 @@ class Unit:
 
         Nothing was done when it raises, and the unit is open until its timeout: ResourceExhausted (QUEUE_FULL) when one
         message has no room, NotFound and Refused; it may be committed again. LeaseLost and UnitAborted have ended it.
+        So is what refuses a put with `puts_at_commit`, and then it is refused each time.
         All of it was done when NOT_ENOUGH_COPIES says that it is stored. TimedOut and InDoubt say that it is not known:
         commit again, which never has a second effect.
 
@@ -256,7 +288,7 @@ class Unit:
             text = "a call of the unit of work was cut off before its answer: nothing of it happened, and never will"
             raise error_of("TXN_ABORTED", text)
         epoch = self._epoch(self._queue)
-        request = pb.CommitRequest(unit_id=self.id, min_copies=self._min_copies, epoch=epoch)
+        request = pb.CommitRequest(unit_id=self.id, min_copies=self._min_copies, epoch=epoch, puts=self.held)
         self._committed = True
         try:
             reply = await self._ask(TRANSACTION_SERVICE + "Commit", request, pb.CommitResponse, self._queue)
@@ -304,6 +336,7 @@ class Unit:
             if reply is None:
                 reply = await link.caller.call(TRANSACTION_SERVICE + "Begin", request, pb.BeginResponse, queue=name)
             self._link, self._queue, self.id = link, name, reply.unit_id
+            self._puts_at_commit = self._puts_at_commit and reply.puts_at_commit
         if link is not self._link:
             if may_go_on:
                 return self._link, str(parse_queue(queue))
@@ -339,7 +372,12 @@ class Unit:
 
 
 def unit(
-    client: Linked, *, timeout: timedelta | None = None, min_copies: int = 0, client_id: bytes | str | None = None
+    client: Linked,
+    *,
+    timeout: timedelta | None = None,
+    min_copies: int = 0,
+    client_id: bytes | str | None = None,
+    puts_at_commit: bool = False,
 ) -> Unit:
     """A unit of work: what is taken, settled and sent in it happens at its commit, all at once, or nothing does.
 
@@ -347,9 +385,11 @@ def unit(
     of the manager before its first call.
 
     timeout: how long it may be open, 30 s by default, at most an hour; min_copies: refuse to commit
-    (NOT_ENOUGH_COPIES) rather than on fewer copies; 0 means 1; client_id: for whoever lists the units that are open.
+    (NOT_ENOUGH_COPIES) rather than on fewer copies; 0 means 1; client_id: for whoever lists the units that are open;
+    puts_at_commit: what is sent is held here and goes with the commit, one call less for each put. What refuses it, as
+    NotFound does, is raised by `commit` then.
     """
-    return Unit(client, timeout, min_copies, client_id)
+    return Unit(client, timeout, min_copies, client_id, puts_at_commit=puts_at_commit)
 
 
 async def in_unit(
@@ -360,6 +400,7 @@ async def in_unit(
     timeout: timedelta | None = None,
     min_copies: int = 0,
     client_id: bytes | str | None = None,
+    puts_at_commit: bool = False,
 ) -> Result:
     """Runs `work` in a unit of work, which is committed when it returns and rolled back when it raises; its result.
 
@@ -373,7 +414,7 @@ async def in_unit(
     if retries < 0:
         raise error_of("BAD_REQUEST", f"retries must be 0 or more, not {retries}")
     while True:
-        made = Unit(client, timeout, min_copies, client_id)
+        made = Unit(client, timeout, min_copies, client_id, puts_at_commit=puts_at_commit)
         try:
             async with made:
                 return await work(made)

@@ -91,24 +91,28 @@ class BeginRequest(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., client_id: _Optional[bytes] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class BeginResponse(_message.Message):
-    __slots__ = ("header", "unit_id", "timeout")
+    __slots__ = ("header", "unit_id", "timeout", "puts_at_commit")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     UNIT_ID_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    PUTS_AT_COMMIT_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     unit_id: bytes
     timeout: _duration_pb2.Duration
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., unit_id: _Optional[bytes] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    puts_at_commit: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., unit_id: _Optional[bytes] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., puts_at_commit: bool = ...) -> None: ...
 
 class CommitRequest(_message.Message):
-    __slots__ = ("unit_id", "min_copies", "epoch")
+    __slots__ = ("unit_id", "min_copies", "epoch", "puts")
     UNIT_ID_FIELD_NUMBER: _ClassVar[int]
     MIN_COPIES_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PUTS_FIELD_NUMBER: _ClassVar[int]
     unit_id: bytes
     min_copies: int
     epoch: int
-    def __init__(self, unit_id: _Optional[bytes] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
+    puts: _containers.RepeatedCompositeFieldContainer[_queue_service_pb2.EnqueueRequest]
+    def __init__(self, unit_id: _Optional[bytes] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ..., puts: _Optional[_Iterable[_Union[_queue_service_pb2.EnqueueRequest, _Mapping]]] = ...) -> None: ...
 
 class CommitResponse(_message.Message):
     __slots__ = ("header", "puts", "duplicate")

@@ -19,6 +19,8 @@ from tandemq.errors import LeaseLost, TandemqError, UnitAborted
 from tandemq.v1 import transaction_service_pb2 as pb
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from chaos.history import Message
     from chaos.sim.judges.memory import Memory
     from chaos.sim.pair.members import Pair
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from tandemq import aio
     from tandemq.client.delivery import MessageBatch
     from tandemq.client.open_units import Unit
+    from tandemq.v1.queue_service_pb2 import EnqueueRequest
 
 Answer = dict[str, list[tuple[int, bytes]]]
 """By queue: index and id of each message."""
@@ -39,6 +42,8 @@ class Committing:
     asked_s: float
     sources: list[Message]
     indexes: list[int]
+    puts: list[EnqueueRequest]
+    """That go with the commit."""
 
 
 class Opener(Taker):
@@ -56,7 +61,8 @@ class Opener(Taker):
             call = self.calls[self.at]
             await self.due(call)
             self.counted(call)
-            unit = client.unit(timeout=timedelta(milliseconds=number_of(call, "timeout_ms")))
+            timeout = timedelta(milliseconds=number_of(call, "timeout_ms"))
+            unit = client.unit(timeout=timeout, puts_at_commit=self.at % 2 == 1)
             try:
                 await self._work_off(client, call, unit)
             except (LeaseLost, UnitAborted) as ended:
@@ -83,11 +89,15 @@ class Opener(Taker):
             await self._roll_back(unit, batch)
             return
         self.memory.units.want(sources)
-        asked = self.committing = Committing(unit.id, self.now_s, sources, [each.index for each in batch])
+        asked = self.committing = Committing(
+            unit.id, self.now_s, sources, [each.index for each in batch], list(unit.held)
+        )
         self.book.done_with(self.now_s, asked.indexes)
         done = await unit.commit()
         self.committing = None
         self.run.sometimes("an open unit committed")
+        if asked.puts:
+            self.run.sometimes("puts came with their commit")
         answer = {queue: [(each.index, each.id) for each in receipts] for queue, receipts in done.items()}
         epoch, copies = next(((each.epoch, each.copies) for receipts in done.values() for each in receipts), (0, 0))
         self._on_committed(asked, answer, epoch, copies)
@@ -116,15 +126,15 @@ class Opener(Taker):
             self.run.sometimes("an open unit was aborted")
             self.memory.units.aborted.add(unit_id)
 
-    async def _commit(self, client: aio.Client, unit_id: bytes) -> pb.CommitResponse:
-        request = pb.CommitRequest(unit_id=unit_id)
+    async def _commit(self, client: aio.Client, unit_id: bytes, puts: Sequence[EnqueueRequest]) -> pb.CommitResponse:
+        request = pb.CommitRequest(unit_id=unit_id, puts=puts)
         caller = client.links.own.caller
         return await caller.call(TRANSACTION_SERVICE + "Commit", request, pb.CommitResponse, queue=self.queue)
 
     async def _ask_again(self, client: aio.Client, asked: Committing) -> None:
         """It died while it committed, and has heard nothing."""
         try:
-            reply = await self._commit(client, asked.unit_id)
+            reply = await self._commit(client, asked.unit_id, asked.puts)
         except UnitAborted:
             self.memory.units.aborted.add(asked.unit_id)  # whatever was asked before: nothing of it, ever
         except TandemqError as error:
@@ -138,7 +148,7 @@ class Opener(Taker):
     async def _once_more(self, client: aio.Client, only: str, unit_id: bytes, before: Answer) -> None:
         asked = client if only == "here" else self.connect(only)
         try:
-            after = answer_of(await self._commit(asked, unit_id))
+            after = answer_of(await self._commit(asked, unit_id, ()))
         except UnitAborted:
             after = {}
             self.memory.units.aborted.add(unit_id)

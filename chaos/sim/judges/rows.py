@@ -84,6 +84,7 @@ NAMED = MappingProxyType(
         "a unit known by its number alone": "its request id was another one, and nothing was done again",
         "a unit refused: the lease was lost": "somebody else had the message",
         "an open unit committed": "over several calls",
+        "puts came with their commit": "U4: held by the client until then",
         "an open unit rolled back": "and its messages went back",
         "an answer given by a unit": "U16: its requester has it, and no other one",
         "an open unit was aborted": "it had ended before its client was done, and nothing of it happened",

@@ -11,7 +11,7 @@ from replica.core.messages import bodies
 from replica.machine import Refused, columns_of
 from replica.machine.plan.content import check_content, check_counts
 from replica.rpc.refusals import refusal
-from replica.services.weighing import problem_of_request
+from replica.services.weighing import problem_of_request, too_many
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
@@ -33,6 +33,13 @@ def problem_of_size(request: bytes, limits: Limits) -> Failed | None:
     if len(request) > limits.batch_bytes_max + ROW_BYTES_MORE * limits.batch_messages_max:
         return refusal(Reason.REASON_MESSAGE_TOO_LARGE, _too_large(len(request), limits))
     return problem_of_request(request, limits)
+
+
+def problem_of_unit_bytes(request: bytes, limits: Limits) -> Failed | None:
+    """Of a unit, before it is parsed. The exact limit is of the body, which is not made yet."""
+    if len(request) > limits.batch_bytes_max + ROW_BYTES_MORE * limits.batch_messages_max:
+        return too_many("bytes", len(request), limits.batch_bytes_max)
+    return None
 
 
 async def columns_and_body(

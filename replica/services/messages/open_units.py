@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
@@ -29,30 +29,41 @@ from replica.rpc.refusals import abort, failure, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
 from replica.services.answers import Answered, FutureWaiter, header_of, level_of, results_of
-from replica.services.checks import stale_epoch
+from replica.services.checks import problem_of_ttl, stale_epoch
 from replica.services.elsewhere import Onward, ensure, onward_of, stamp
 from replica.services.locality import check_origin, problem_of_origin
-from replica.services.messages.enqueue import columns_and_body
+from replica.services.messages.enqueue import columns_and_body, problem_of_unit_bytes
 from replica.services.messages.entering import check_size
+from replica.services.weighing import problem_of_commit
+from tandemq.finding.names import is_full
 from tandemq.v1 import queue_service_pb2 as queue_pb2
 from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import COMPLETION_ACCEPTED, Level, Reason
 from tandemq.v1.message_pb2 import Message
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from replica.core.domain import Domain
     from replica.core.ordering.open_unit import OpenUnit
     from replica.core.state.calls import OpenUnitCall, SendReply
     from replica.core.state.outcomes import Answer
-    from replica.machine import Columns
     from replica.node.members import Members
 
 CLIENT_ID_BYTES_MAX = 64
 UNITS_LISTED = 1_000
 SLICE_PUTS = 500
 """Read again at a time: everybody else is served between two slices."""
+SLICE_COMMITTED = 50
+"""The same, of puts that come with their commit."""
+
+
+class UnitPut(NamedTuple):
+    """A call to put something in a unit, looked at as far as it can be without the unit."""
+
+    call: PutInUnit
+    onward: Onward | None
+    """Where the messages go on to another manager."""
 
 
 class OpenUnitHandlers:
@@ -101,18 +112,50 @@ class OpenUnitHandlers:
         timeout = Duration()
         timeout.FromMilliseconds(result.timeout_ms)
         header = header_of(self.members, domain)
-        return pb.BeginResponse(header=header, unit_id=result.unit_id, timeout=timeout).SerializeToString()
+        response = pb.BeginResponse(header=header, unit_id=result.unit_id, timeout=timeout, puts_at_commit=True)
+        return response.SerializeToString()
 
     async def commit(self, request: bytes, context: Context) -> bytes:
         """See TransactionService.Commit."""
-        parsed = await parse(pb.CommitRequest, request, context)
+        limits = self.members.node.limits
+        if (problem := problem_of_unit_bytes(request, limits) or problem_of_commit(request, limits)) is not None:
+            await abort(context, problem)
+        parsed = await parse(pb.CommitRequest, request, context, len(request))
         home = await self.domain_of(parsed.unit_id, context)
         member = forward.member_of(self.members, context)
-        return await self._asked(
-            "TransactionService/Commit", request, context, home, lambda domain: self._commit(domain, parsed, member)
-        )  # fmt: skip
+        puts = await self._puts_of(parsed, context)
 
-    async def _commit(self, domain: Domain, request: pb.CommitRequest, member: str) -> Answered:
+        async def committed(domain: Domain) -> Answered:
+            return await self._commit(domain, parsed, puts, member)
+
+        return await self._asked("TransactionService/Commit", request, context, home, committed)
+
+    async def _puts_of(self, request: pb.CommitRequest, context: Context) -> list[UnitPut]:
+        made = []
+        for place, put in enumerate(request.puts, 1):
+            await check_request_id(put.request_id, context)
+            if put.unit_id not in (b"", request.unit_id):
+                await abort(
+                    context, refusal(Reason.REASON_BAD_REQUEST, "a put of another unit of work than the commit")
+                )
+            if (problem := problem_of_ttl(put.messages)) is not None:
+                await abort(context, problem)
+            put.unit_id = request.unit_id
+            made.append(await self._put_of(put, context))
+            if place % SLICE_COMMITTED == 0:
+                await asyncio.sleep(0)
+        return made
+
+    async def _commit(
+        self, domain: Domain, request: pb.CommitRequest, puts: Sequence[UnitPut], member: str
+    ) -> Answered:
+        # One that is not open was committed, or never will be; its commit says which, and its puts are not looked at.
+        for place, put in enumerate(puts if domain.orders.units.find(request.unit_id) is not None else (), 1):
+            kept = await self._keep(domain, put, request.epoch)
+            if isinstance(kept, (Failed, Moved)):
+                return kept
+            if place % SLICE_COMMITTED == 0:
+                await asyncio.sleep(0)
         try:
             call = await self._commit_of(domain, request, member)
         except Refused as refused:
@@ -188,64 +231,62 @@ class OpenUnitHandlers:
 
     # -- calls of QueueService -------------------------------------------------------------------------------------
 
-    async def enqueue(
-        self, request: bytes, parsed: queue_pb2.EnqueueRequest, columns: Columns, digest: int, context: Context
-    ) -> bytes:
-        """See EnqueueRequest.unit_id. `digest`: of what it asks for."""
-        member = forward.member_of(self.members, context)
-        call = PutInUnit(parsed.unit_id, parsed.queue, parsed.request_id, digest, columns, request, member)
-        return await self._put(request, parsed, call, None, context)
-
-    async def enqueue_by_full_name(self, request: bytes, parsed: queue_pb2.EnqueueRequest, context: Context) -> bytes:
-        """The same, of a queue that may be another manager's: then they enter the transmission queue with the unit."""
-        member, limits = forward.member_of(self.members, context), self.members.node.limits
-        named = queue_pb2.EnqueueRequest()
-        named.CopyFrom(parsed)
-        try:
-            where = onward_of(self.members, parsed.queue)
-            onward = where if isinstance(where, Onward) else None
-            named.queue = where if isinstance(where, str) else where.through
-            if onward is not None:
-                for row in named.messages:
-                    check_message(row)  # before it gets names that no client may set
-                    check_size(row, limits)
-                    stamp(row, onward)
-            managers = onward is not None
-            columns, batch = await columns_and_body(named.queue, named.messages, limits, managers=managers)
-        except Refused as refused:
-            await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
-        await check_origin(self.members, named.queue, context)
-        stored, digest = named.SerializeToString(deterministic=True), fingerprint(batch)
-        call = PutInUnit(parsed.unit_id, named.queue, parsed.request_id, digest, columns, stored, member)
-        return await self._put(request, named, call, onward, context)
-
-    async def _put(
-        self,
-        request: bytes,
-        parsed: queue_pb2.EnqueueRequest,
-        call: PutInUnit,
-        onward: Onward | None,
-        context: Context,
-    ) -> bytes:
+    async def enqueue(self, request: bytes, parsed: queue_pb2.EnqueueRequest, context: Context) -> bytes:
+        """See EnqueueRequest.unit_id."""
+        asked = await self._put_of(parsed, context, request)
         home = await self.domain_of(parsed.unit_id, context)
 
         async def put(domain: Domain) -> Answered:
-            if onward is not None:
-                lack = await ensure(self.members, domain, parsed.queue, onward.target)
-                if lack is not None:
-                    return lack
-            result = await self._ask(domain, call, parsed.epoch, parsed.queue)
+            result = await self._keep(domain, asked, parsed.epoch)
             if isinstance(result, (Failed, Moved)):
                 return result
-            assert isinstance(result, UnitKept)
             header = header_of(self.members, domain)
             header.copies, header.level = 0, Level.LEVEL_UNSPECIFIED
-            results = [queue_pb2.EnqueueResult(completion=COMPLETION_ACCEPTED)] * call.columns.count
+            results = [queue_pb2.EnqueueResult(completion=COMPLETION_ACCEPTED)] * asked.call.columns.count
             response = queue_pb2.EnqueueResponse(header=header, results=results, duplicate=result.duplicate)
-            response.forwarded = parsed.queue if onward is not None else ""
+            response.forwarded = asked.call.queue if asked.onward is not None else ""
             return response.SerializeToString()
 
         return await self._asked("QueueService/Enqueue", request, context, home, put)
+
+    async def _put_of(self, request: queue_pb2.EnqueueRequest, context: Context, stored: bytes = b"") -> UnitPut:
+        """Aborts the call where it cannot be put. Of a full name that may be another manager's queue: then the messages
+        enter the transmission queue with the unit. `stored`: the same as bytes, where they are at hand.
+        """
+        member, limits, onward = forward.member_of(self.members, context), self.members.node.limits, None
+        try:
+            if is_full(request.queue):
+                named = queue_pb2.EnqueueRequest()
+                named.CopyFrom(request)
+                request, stored = named, b""
+                where = onward_of(self.members, request.queue)
+                onward = where if isinstance(where, Onward) else None
+                request.queue = where if isinstance(where, str) else where.through
+                if onward is not None:
+                    for row in request.messages:
+                        check_message(row)  # before it gets names that no client may set
+                        check_size(row, limits)
+                        stamp(row, onward)
+            rows, managers = request.messages, onward is not None
+            columns, batch = await columns_and_body(request.queue, rows, limits, managers=managers)
+        except Refused as refused:
+            await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
+        await check_origin(self.members, request.queue, context)
+        stored = stored or request.SerializeToString(deterministic=True)
+        digest = fingerprint(batch)
+        call = PutInUnit(request.unit_id, request.queue, request.request_id, digest, columns, stored, member)
+        return UnitPut(call, onward)
+
+    async def _keep(self, domain: Domain, put: UnitPut, epoch: int) -> UnitKept | Failed | Moved:
+        """At the master: the unit has it."""
+        queue = put.call.queue
+        if put.onward is not None:
+            lack = await ensure(self.members, domain, queue, put.onward.target)
+            if lack is not None:
+                return lack
+        result = await self._ask(domain, put.call, epoch, queue)
+        assert isinstance(result, (UnitKept, Failed, Moved))
+        return result
 
     async def settle(self, request: bytes, parsed: queue_pb2.SettleRequest, context: Context) -> bytes:
         """See SettleRequest.unit_id."""

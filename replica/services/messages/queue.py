@@ -115,15 +115,13 @@ class QueueHandlers:
             return await self._elsewhere(parsed, context)
         if (problem := problem_of_ttl(parsed.messages) or problem_of_wait("wait", parsed.wait)) is not None:
             await abort(context, problem)
-        if is_full(parsed.queue):
-            return await self.units.enqueue_by_full_name(request, parsed, context)
+        if parsed.unit_id:
+            return await self.units.enqueue(request, parsed, context)
         await check_origin(self.members, parsed.queue, context)
         try:
             columns, batch = await columns_and_body(parsed.queue, parsed.messages, node.limits)
         except Refused as refused:
             await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
-        if parsed.unit_id:
-            return await self.units.enqueue(request, parsed, columns, fingerprint(batch), context)
         left_ms = int(1000 * (forward.time_left_s(context, WAIT_MS_MAX) - forward.ANSWER_S))
         room_ms = min(wait_ms(parsed.wait), left_ms)
         full_until_ms = node.clock.now_ms() + room_ms if room_ms > 0 else 0

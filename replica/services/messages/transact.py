@@ -20,7 +20,7 @@ from replica.services.answers import Answered, FutureWaiter, header_of, level_of
 from replica.services.checks import problem_of_identity, problem_of_ttl, stale_epoch
 from replica.services.elsewhere import ensure
 from replica.services.locality import check_origin
-from replica.services.messages.enqueue import ROW_BYTES_MORE, columns_and_body
+from replica.services.messages.enqueue import columns_and_body, problem_of_unit_bytes
 from replica.services.messages.entering import Entering, entering_of, here
 from replica.services.messages.open_units import OpenUnitHandlers, knows
 from replica.services.weighing import problem_of_unit, too_many
@@ -54,7 +54,7 @@ class TransactionHandlers:
     async def transact(self, request: bytes, context: Context) -> bytes:
         """See TransactionService.Transact."""
         limits = self.members.node.limits
-        if (problem := _problem_of_size(request, limits)) is not None:
+        if (problem := problem_of_unit_bytes(request, limits) or problem_of_unit(request, limits)) is not None:
             await abort(context, problem)
         parsed = await parse(pb.TransactRequest, request, context, len(request))
         await check_request_id(parsed.request_id, context)
@@ -173,13 +173,6 @@ def _fill_in(
             response.puts[place].results.append(result)
         for place in set(each.places) if each.onward else ():
             response.puts[place].forwarded = each.queue
-
-
-def _problem_of_size(request: bytes, limits: Limits) -> Failed | None:
-    """What is wrong with a request before it is parsed. The exact limit is of the body, which is not made yet."""
-    if len(request) > limits.batch_bytes_max + ROW_BYTES_MORE * limits.batch_messages_max:
-        return too_many("bytes", len(request), limits.batch_bytes_max)
-    return problem_of_unit(request, limits)
 
 
 def _problem_of_counts(request: pb.TransactRequest, limits: Limits) -> Failed | None:

@@ -54,6 +54,12 @@ class PutOutline(_message.Message):
     messages: _containers.RepeatedCompositeFieldContainer[MessageOutline]
     def __init__(self, messages: _Optional[_Iterable[_Union[MessageOutline, _Mapping]]] = ...) -> None: ...
 
+class CommitOutline(_message.Message):
+    __slots__ = ("puts",)
+    PUTS_FIELD_NUMBER: _ClassVar[int]
+    puts: _containers.RepeatedCompositeFieldContainer[EnqueueOutline]
+    def __init__(self, puts: _Optional[_Iterable[_Union[EnqueueOutline, _Mapping]]] = ...) -> None: ...
+
 class ReactOutline(_message.Message):
     __slots__ = ("reaction",)
     REACTION_FIELD_NUMBER: _ClassVar[int]

@@ -15,6 +15,7 @@ from replica.machine import Limits
 from replica.services.weighing import (
     COSTLY,
     LONG_BYTES,
+    problem_of_commit,
     problem_of_frame,
     problem_of_reaction,
     problem_of_reply,
@@ -27,7 +28,7 @@ from tandemq.v1.message_pb2 import Message, MessageBatch, Properties, PropertyVa
 from tandemq.v1.queue_service_pb2 import EnqueueBatch, EnqueueRequest, ProduceRequest, ReplyRequest
 from tandemq.v1.reaction_service_pb2 import Reaction, ReactionUpdate, ReactRequest
 from tandemq.v1.stage_service_pb2 import StageRequest
-from tandemq.v1.transaction_service_pb2 import QueueMessages, TransactRequest
+from tandemq.v1.transaction_service_pb2 import CommitRequest, QueueMessages, TransactRequest
 
 LIMITS, FEW = Limits(), Limits(batch_messages_max=1_000)
 LONG = bytes(LONG_BYTES)
@@ -166,6 +167,8 @@ PAIRS = [
     (outline_pb2.EnqueueOutline, EnqueueRequest),
     (outline_pb2.MessageOutline, Message),
     (outline_pb2.ReplyOutline, ReplyRequest),
+    (outline_pb2.TransactOutline, TransactRequest),
+    (outline_pb2.CommitOutline, CommitRequest),
 ]
 
 
@@ -197,6 +200,28 @@ def test_a_unit_is_weighed_as_a_batch_is_and_by_its_queues() -> None:
     )
     for request, what in ((queues, f"{LONG_BYTES} queues"), (messages.SerializeToString(), "1002 messages")):
         found = problem_of_unit(request, FEW)
+        assert found is not None
+        assert found.reason == REASON_TXN_TOO_LARGE
+        assert what in found.message
+
+
+def committing(*counts: int) -> bytes:
+    """A commit; one put for each number, of its properties."""
+    puts = [EnqueueRequest(messages=[Message(payload=LONG, properties=numbered(count))]) for count in counts]
+    return CommitRequest(unit_id=bytes(16), puts=puts).SerializeToString()
+
+
+def test_a_commit_is_weighed_by_its_puts() -> None:
+    assert problem_of_commit(committing(1, COSTLY), LIMITS) is None
+    far = problem_of_commit(committing(1, COSTLY + 1), LIMITS)
+    assert far is not None
+    assert far.reason == REASON_BAD_REQUEST
+    calls = CommitRequest(puts=[EnqueueRequest()] * LONG_BYTES)
+    messages = CommitRequest(
+        puts=[EnqueueRequest(messages=[Message()] * 501)] * 2 + [EnqueueRequest(queue="q" * LONG_BYTES)]
+    )
+    for request, what in ((calls, f"{LONG_BYTES} calls"), (messages, "1002 messages")):
+        found = problem_of_commit(request.SerializeToString(), FEW)
         assert found is not None
         assert found.reason == REASON_TXN_TOO_LARGE
         assert what in found.message
