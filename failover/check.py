@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from failover.aside import run
 from failover.classifier import Answer, Event, EventKind, Verdict
-from failover.command import answer_of, code_text, run
+from failover.command import THREAD, answer_of, code_text
 from failover.event_json import document, encode
 from failover.marks import DataMark, Role
 from failover.process import Ended, Process, Ran
@@ -44,7 +45,7 @@ class Bench:
 
     async def feed(self, stdin: bytes, limit_s: float | None = None, *, hold_stdin: bool = False) -> Ran:
         """One run with this input."""
-        ran = await run(Process(self.argv, stdin, limit_s or self.limit_s, hold_stdin=hold_stdin))
+        ran = await run(Process(self.argv, stdin, limit_s or self.limit_s, hold_stdin=hold_stdin), THREAD)
         self.hangs += ran.ended is Ended.LIMIT and not hold_stdin
         return ran
 

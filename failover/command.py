@@ -5,20 +5,19 @@ Safety class C: nothing vouches for a script. What a promotion needs beside it i
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from types import MappingProxyType
 
 import msgspec
 
+from failover.aside import run
 from failover.classifier import Answer, Event, Evidence, Outcome, SafetyClass, Verdict
 from failover.event_json import AnswerJson, encode
 from failover.process import Ended, Process, Ran
 from failover.reasons import tidy
 
+THREAD = "classifier-command"
 VERDICT_BY_CODE = MappingProxyType({verdict.value: verdict for verdict in Verdict})
 # What people take for a verdict and is none: every shell, interpreter and kill produces these by itself.
 WELL_KNOWN_CODES = MappingProxyType(
@@ -46,7 +45,7 @@ class Command:
         Cancelled, it kills the group at once: nobody wants its answer any more.
         """
         began = time.monotonic()
-        ran = await run(Process(self.argv, encode(event), event.decide_by_ms / 1000))
+        ran = await run(Process(self.argv, encode(event), event.decide_by_ms / 1000), THREAD)
         return answer_of(event, ran, self.name, round((time.monotonic() - began) * 1000))
 
     async def preflight(self) -> list[str]:
@@ -55,28 +54,6 @@ class Command:
 
     async def report(self, outcome: Outcome) -> None:
         """A command is not notified: what became of its answer is in the journal."""
-
-
-async def run(process: Process) -> Ran:
-    """Runs it in a thread of its own, so that neither a slow start nor a flood holds up this loop."""
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[Ran] = loop.create_future()
-
-    def settle(ran: Ran) -> None:
-        if not ended.done():
-            ended.set_result(ran)
-
-    def work() -> None:
-        ran = process.run()
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, ran)
-
-    # A daemon: a start that hangs on a dead file system must not keep the manager from ending.
-    threading.Thread(target=work, name="classifier-command", daemon=True).start()
-    try:
-        return await ended
-    finally:
-        process.kill()  # has ended already, unless this call was cancelled
 
 
 def answer_of(event: Event, ran: Ran, by: str, duration_ms: int) -> Answer:

@@ -19,9 +19,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import IO
 
-KEPT_BYTES_MAX = 64 << 10  # of each stream
+KEPT_BYTES_MAX = 64 << 10  # of each stream, unless who runs it wants more of stdout
 READ_BYTES = 64 << 10  # what a pipe holds
-TERM_GRACE_S = 1.0  # from SIGTERM to SIGKILL
+TERM_GRACE_S = 1.0  # from SIGTERM to SIGKILL, unless who runs it says otherwise
 KILL_GRACE_S = 1.0  # from SIGKILL to giving up on a process that the kernel does not let go
 POLL_S = 0.01  # where the kernel cannot wake us at a process's end
 FLOOD_PAUSE_S = 0.001  # for each read beyond what is kept: a flood must not take a core from the manager
@@ -52,11 +52,12 @@ class Ran:
 
 @dataclass(slots=True)
 class _Stream:
+    bytes_max: int = KEPT_BYTES_MAX
     kept: bytearray = field(default_factory=bytearray)
     cut: bool = False
 
     def take(self, data: bytes) -> None:
-        room = KEPT_BYTES_MAX - len(self.kept)
+        room = self.bytes_max - len(self.kept)
         self.kept += data[:room]
         if len(data) > room:
             self.cut = True
@@ -66,7 +67,16 @@ class _Stream:
 class Process:
     """One run. `run` may be called once; `kill` at any time, from any thread."""
 
-    def __init__(self, argv: Sequence[str], stdin: bytes, limit_s: float, *, hold_stdin: bool = False) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        stdin: bytes,
+        limit_s: float,
+        *,
+        hold_stdin: bool = False,
+        stdout_bytes_max: int = KEPT_BYTES_MAX,
+        grace_s: float = TERM_GRACE_S,
+    ) -> None:
         self.argv = tuple(argv)
         self._stdin = memoryview(stdin)
         self._limit_s = limit_s
@@ -74,7 +84,8 @@ class Process:
         self._lock = threading.Lock()
         self._group: int | None = None  # while its leader is not reaped: the number cannot be anybody else's
         self._cancelled = False
-        self._out, self._err = _Stream(), _Stream()
+        self._grace_s = grace_s
+        self._out, self._err = _Stream(stdout_bytes_max), _Stream()
         self._sent = 0
         self._killed = self._left_open = False
 
@@ -145,8 +156,8 @@ class Process:
         # What happens at each deadline; after the last one nothing is left to try.
         steps: list[tuple[float, int]] = [
             (limit, signal.SIGTERM),
-            (limit + TERM_GRACE_S, signal.SIGKILL),
-            (limit + TERM_GRACE_S + KILL_GRACE_S, 0),
+            (limit + self._grace_s, signal.SIGKILL),
+            (limit + self._grace_s + KILL_GRACE_S, 0),
         ]
         signalled = False
         while not _has_ended(process.pid):
