@@ -57,6 +57,7 @@ from replica.services.admin.sweeps import SweepHandlers
 from replica.services.admin.weights import WeightHandlers
 from replica.services.links.agent import Agent
 from replica.services.links.showing import LinkHandlers
+from replica.services.messages.custom import Customs
 from replica.services.messages.queue import QueueHandlers
 from replica.services.messages.react import ReactionHandlers
 from replica.services.messages.stage import StageHandlers
@@ -130,6 +131,7 @@ class Manager:
         self._journal: Journal | None = None
         self._salvage: SalvageFiles | None = None
         self._verifier: Verifier | None = None
+        self._customs: Customs | None = None
         self.backups: BackupHandlers | None = None
         self._closed = asyncio.Event()
         self._incarnation = 0
@@ -179,6 +181,7 @@ class Manager:
         if config.pair:
             self._authority = self.access.authority(config)
         self._salvage = self.access.salvage(config)
+        self._customs = Customs(config.custom)
         reactions = Reactions()
         self._node = node = Node(
             store, self._authority, self._limits(MAIN), reactions, self._salvage, self.access.writer()
@@ -352,6 +355,8 @@ class Manager:
             self._journal.close()
         if self._authority is not None:
             await self._authority.close()
+        if self._customs is not None:
+            self._customs.close()
         if self._store is not None:
             self._store.close()
         self._node, self._store, self._reports, self._operator = None, None, None, None
@@ -384,6 +389,7 @@ class Manager:
         assert self._operator is not None
         assert self._salvage is not None
         assert self._verifier is not None
+        assert self._customs is not None
         status = StatusHandlers(
             members,
             self._operator,
@@ -411,8 +417,8 @@ class Manager:
         journal = JournalHandlers(members).handler(ReaderHandlers(queues).methods())
         stage, units = StageHandlers(members).handler(), TransactionHandlers(members).handler()
         batches, weights = BatchHandlers(queues).handler(), WeightHandlers(queues).handler()
-        reactions = ReactionHandlers(members, enabled=self.config.reactions)
-        messages = [QueueHandlers(members).handler(), reactions.handler()]
+        reactions = ReactionHandlers(members, self._customs, enabled=self.config.reactions)
+        messages = [QueueHandlers(members, reactions).handler(), reactions.handler()]
         handlers = [*messages, journal, stage, units, batches, weights, admin, manager, pair]
         peer = PeerServicer(self._link, certified_peer(self.config)) if self._link is not None else None
         await self._open_ports.open(Served(handlers, peer, health.facts, self._collectors))
@@ -425,8 +431,9 @@ class Manager:
         assert self._members is not None
         assert self._operator is not None
         assert self._verifier is not None
+        assert self._customs is not None
         judge = self._watch.judge if self._watch is not None else None
-        return [Metrics(self._members, judge, self._verifier), OperatorMetrics(self._operator)]
+        return [Metrics(self._members, judge, self._verifier, self._customs.counts), OperatorMetrics(self._operator)]
 
     # -- the peer --------------------------------------------------------------------------------------------------
 

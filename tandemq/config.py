@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tandemq.client.target import UNIX, is_port
+from tandemq.config_custom import Custom, problem_of_custom
 from tandemq.config_links import Links, problem_of
 from tandemq.config_security import Security, problem_of_security
 from tandemq.config_slips import near_miss, suggestion
@@ -177,6 +178,7 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     etcd: Etcd = Etcd()
     links: Links = Links()
     security: Security = Security()
+    custom: Custom = Custom()
 
     @property
     def authority(self) -> str:
@@ -202,9 +204,8 @@ class Key(NamedTuple):
     kind: Any
 
 
-NESTED: Mapping[str, type[msgspec.Struct]] = MappingProxyType(
-    {"timers": Timers, "limits": Limits, "failover": Failover, "etcd": Etcd, "links": Links, "security": Security}
-)
+_OF_SECTIONS: tuple[type[msgspec.Struct], ...] = (Timers, Limits, Failover, Etcd, Links, Security, Custom)
+NESTED: Mapping[str, type[msgspec.Struct]] = MappingProxyType({each.__name__.lower(): each for each in _OF_SECTIONS})
 _KINDS = MappingProxyType({field.name: field.type for field in msgspec.structs.fields(ManagerConfig)})
 _ELSEWHERE = ("peer_member", "peer_address", "peer_endpoint", "witness", *NESTED)
 SECTIONS: Mapping[str, dict[str, Key]] = MappingProxyType(
@@ -233,8 +234,7 @@ def find_file(given: str | None, environ: Mapping[str, str] = os.environ) -> Pat
 
 def client_directory(environ: Mapping[str, str] = os.environ) -> Path:
     """Where the user's own settings are: $TANDEMQ_CONFIG_HOME, else ~/.config/tandemq."""
-    home = environ.get("TANDEMQ_CONFIG_HOME")
-    return Path(home) if home else Path.home() / ".config" / "tandemq"
+    return Path(home) if (home := environ.get("TANDEMQ_CONFIG_HOME")) else Path.home() / ".config" / "tandemq"
 
 
 def load(
@@ -347,12 +347,10 @@ def check(config: ManagerConfig, source: str = "configuration") -> None:
         refuse("timers", told, "must rise: 0 < heartbeat_ms < suspect_ms < lost_ms")
     if timers.replica_bias_ms < 0:
         refuse("timers.replica_bias_ms", timers.replica_bias_ms, "must not be negative")
-    for name in limits.__struct_fields__:
-        if getattr(limits, name) <= 0:
-            refuse(f"limits.{name}", getattr(limits, name), "must be positive")
-    for name in ("journal_hours", "reader_hours"):
-        if getattr(limits, name) > HOURS_MAX:
-            refuse(f"limits.{name}", getattr(limits, name), f"at most {HOURS_MAX} hours, which is ten years")
+    for name in (name for name in limits.__struct_fields__ if getattr(limits, name) <= 0):
+        refuse(f"limits.{name}", getattr(limits, name), "must be positive")
+    for name in (name for name in ("journal_hours", "reader_hours") if getattr(limits, name) > HOURS_MAX):
+        refuse(f"limits.{name}", getattr(limits, name), f"at most {HOURS_MAX} hours, which is ten years")
     if limits.map_bytes < 16 * MIB:
         refuse("limits.map_bytes", limits.map_bytes, "give the store at least 16 MiB")
 
@@ -424,9 +422,8 @@ def _check_failover(config: ManagerConfig, source: str) -> None:
     if "command" in used and not failover.command:
         refuse("command", list(failover.command), 'give the command as a list, for example ["/usr/bin/decide"]')
     needed = {"alt-path": "probe_address", "peer-outdate": "outdate_endpoint"}
-    for name in used:
-        if name in needed and not getattr(failover, needed[name]):
-            refuse(needed[name], "", f"classifier {name} needs it: an address on another network than the pair's")
+    for name in (name for name in used if name in needed and not getattr(failover, needed[name])):
+        refuse(needed[name], "", f"classifier {name} needs it: an address on another network than the pair's")
     if "alt-path" in used and len(set(failover.probe_targets)) < 2:
         refuse("probe_targets", list(failover.probe_targets), "classifier alt-path needs two: one may be down")
     _check_failover_numbers(config, source)
@@ -449,7 +446,8 @@ def _check_failover_numbers(config: ManagerConfig, source: str) -> None:
 
 def _check_listening(config: ManagerConfig, source: str) -> None:
     links = problem_of(config.links, (config.pair, config.member, config.peer_member))
-    if problem := links or problem_of_security(config.security) or problem_of_local(config):
+    others = problem_of_security(config.security) or problem_of_custom(config.custom)
+    if problem := links or others or problem_of_local(config):
         raise ConfigError(f"{source}: {problem}")
     seen: dict[Address, str] = {}
     for name in ("listen_client", "listen_peer", "listen_http"):
@@ -489,8 +487,8 @@ def to_toml(config: ManagerConfig) -> str:
     lines: list[str] = []
     for section, keys in SECTIONS.items():
         owner = getattr(config, section) if section in NESTED else config
-        lines += [f"[{section}]", *(f"{name} = {toml_value(getattr(owner, key.field))}" for name, key in keys.items())]
-        lines.append("")
+        values = (f"{name} = {toml_value(getattr(owner, key.field))}" for name, key in keys.items())
+        lines += [f"[{section}]", *values, ""]
     return "\n".join(lines)
 
 

@@ -138,8 +138,10 @@ def _ranges(kind: int, queue_id: int, ranges: Iterable[IndexRange], lease_id: in
 def _of_enqueue(op: record_pb2.EnqueueOp) -> list[Fact]:
     dead = op.moved_final == FINAL_STATE_DEAD_LETTERED
     left = JournalKind.JOURNAL_KIND_DEAD_LETTERED if dead else JournalKind.JOURNAL_KIND_MOVED
+    more = [fact for part in op.more_moved_from for fact in _ranges(left, part.queue_id, part.ranges)]
     return [
         *_ranges(left, op.moved_from.queue_id, op.moved_from.ranges),
+        *more,
         *_ranges(JournalKind.JOURNAL_KIND_DROPPED, op.queue_id, op.dropped),
     ]
 

@@ -6,6 +6,7 @@ What an alert watches for its first event is there with 0 from the start: a coun
 from __future__ import annotations
 
 from collections import Counter
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -16,7 +17,7 @@ from replica.operations.metrics_queues import queue_metrics
 from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from prometheus_client.core import Metric
 
@@ -30,8 +31,16 @@ ROLES = tuple(Role)
 class Metrics:
     """A collector over one member. Reads plain attributes: safe from another thread, exact to the moment."""
 
-    def __init__(self, members: Members, judge: Judge | None = None, verifier: Verifier | None = None) -> None:
+    def __init__(
+        self,
+        members: Members,
+        judge: Judge | None = None,
+        verifier: Verifier | None = None,
+        custom_reactions: Mapping[tuple[str, str], int] = MappingProxyType({}),
+    ) -> None:
+        """`custom_reactions`: by name and by what was said, answers about messages."""
         self.members, self.judge, self.verifier = members, judge, verifier
+        self.custom_reactions = custom_reactions
 
     def collect(self) -> Iterable[Metric]:
         """Called at each scrape."""
@@ -41,6 +50,8 @@ class Metrics:
             yield from _classifier(self.judge)
         if self.verifier is not None:
             yield from _comparisons(self.verifier)
+        if self.custom_reactions:
+            yield _customs(dict(self.custom_reactions))  # a copy in one step: the loop may be counting
         node = self.members.node
         usage = node.store.usage()
         yield GaugeMetricFamily("tandemq_store_used_bytes", "Live bytes in the store.", value=usage.used_bytes)
@@ -91,6 +102,17 @@ def _classifier(judge: Judge) -> list[Metric]:
         value=sum(journal.lost_count for journal in journals),
     )
     return [calls, last_s, lost]
+
+
+def _customs(counts: Mapping[tuple[str, str], int]) -> Metric:
+    said = CounterMetricFamily(
+        "tandemq_custom_reactions",
+        "Messages that custom reactions were asked about, by what they said.",
+        labels=["name", "answer"],
+    )
+    for labels, count in counts.items():
+        said.add_metric(labels, count)
+    return said
 
 
 def _comparisons(verifier: Verifier) -> Iterable[Metric]:

@@ -22,6 +22,7 @@ from tandemq.peer.v1.outline_pb2 import (
     EnqueueOutline,
     EnqueueSum,
     FrameOutline,
+    ReactionOutline,
     ReactOutline,
     ReplyOutline,
     TransactOutline,
@@ -47,7 +48,10 @@ def problem_of_request(request: bytes, limits: Limits) -> Failed | None:
     """Of an EnqueueRequest: too many messages, or one with far too many properties."""
     if len(request) < LONG_BYTES:
         return None
-    if len(_outline(EnqueueSum, request).messages.properties) <= COSTLY:
+    total = _outline(EnqueueSum, request)
+    if (problem := _problem_of_reaction(total.reaction)) is not None:
+        return problem
+    if len(total.messages.properties) <= COSTLY:
         return None  # all together have no more than one may: seldom is more than that looked at
     rows = _outline(EnqueueOutline, request).messages
     if len(rows) > limits.batch_messages_max:  # to look at a million takes a second
@@ -93,10 +97,14 @@ def problem_of_reply(request: bytes) -> Failed | None:
 
 
 def problem_of_reaction(request: bytes) -> Failed | None:
-    """Of a ReactRequest: a change with far too many properties."""
+    """Of a ReactRequest: a change, or an input for who is asked, with far too many properties."""
     if len(request) < LONG_BYTES:
         return None
-    return _problem_of_counts((len(_outline(ReactOutline, request).reaction.update.set_properties),))
+    return _problem_of_reaction(_outline(ReactOutline, request).reaction)
+
+
+def _problem_of_reaction(asked: ReactionOutline) -> Failed | None:
+    return _problem_of_counts((len(asked.update.set_properties), len(asked.custom.properties)))
 
 
 def problem_of_frame(frame: bytes, limits: Limits) -> Failed | None:

@@ -17,11 +17,11 @@ from tandemq.cli.where import where_options
 if TYPE_CHECKING:
     from tandemq.client.aio import Client
     from tandemq.client.filtering import Where
-    from tandemq.client.reactions import Change, Reacted
+    from tandemq.client.reactions import Action, Change, HomeReacted, Reacted
 
 
 @click.command()
-@click.argument("queue")
+@click.argument("queues", metavar="QUEUE...", nargs=-1, required=True)
 @where_options
 @click.option("--all", "everything", is_flag=True, help="All that fit, at one moment. Default: the first of them.")
 @click.option(
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 @click.option("--set-priority", "priority", type=click.IntRange(0, 9), help="Change them: 9 is delivered first.")
 @click.option("--set-ttl", "ttl", type=DURATION, help="Change them: removed so long from now; 0: as the queue has it.")
 @click.option("--set-delay", "delay", type=DURATION, help="Change them: delivered so long from now; 0: at once.")
+@click.option("--custom", metavar="NAME", help="Ask this plug-in or command of the master about each of them.")
+@click.option("--input", "given", default="", metavar="TEXT", help="--custom: sent along.")
 @click.option("--report-to", default="", metavar="QUEUE", help="A message about the outcome goes there.")
 @click.option("--report-id", default="", metavar="TEXT", help="Its correlation id.")
 @click.option(
@@ -60,12 +62,14 @@ if TYPE_CHECKING:
 @timeout_option("30s")
 @output_option()
 def react(
-    queue: str,
+    queues: tuple[str, ...],
     where: Where | None,
     everything: bool,
     sticky: int | None,
     delete: bool,
     move_to: str | None,
+    custom: str | None,
+    given: str,
     report_to: str,
     report_id: str,
     exceptions: str,
@@ -78,31 +82,31 @@ def react(
 ) -> None:
     """Act on messages that were sent before, unless a consumer has them already.
 
-    The queue has reactions: `tandemq queue update QUEUE --reactions`. Exit code 0 means that a member has answered,
+    Each queue has reactions: `tandemq queue update QUEUE --reactions`. Several of one domain are acted on at one
+    moment, each as if it were alone. Exit code 0 means that a member has answered,
     also when nothing fitted: see `outcome`.
 
     \b
     Example: tandemq msg react timers --correlation-id order-17 --delete
              tandemq msg react timers --group-id order-17 --all --delete --sticky 10m
              tandemq msg react orders --group-id customer-7 --all --move-to review
+             tandemq msg react orders timers --correlation-id order-17 --delete
              tandemq msg react orders --correlation-id order-17 --set-body "2 boxes" --set-property boxes:=2
              tandemq msg react //west/orders --correlation-id order-17 --delete --forward
+             tandemq msg react orders --group-id customer-7 --all --custom discount --input "10 %"
     """
-    from tandemq.client.reactions import Cancel, Exceptions, MoveTo
+    from tandemq.client.reactions import Exceptions
 
     if where is None:
         raise click.UsageError("say which messages: --where, --id, --correlation-id or --group-id")
-    change = _change_of(changes)
-    if sum((delete, move_to is not None, change is not None)) != 1:
-        raise click.UsageError("give exactly one of --delete, --move-to, and what is to be changed (--set-body ...)")
+    action = _action_of(_change_of(changes), move_to, custom, given, delete=delete)
     if exceptions != "none" and not delete:
         raise click.UsageError("--exceptions goes with --delete")
     identity, wanted = identity_of(request_id), where
-    action = change or (Cancel() if move_to is None else MoveTo(move_to))
 
     async def work(client: Client) -> Reacted:
         return await client.react(
-            queue,
+            queues,
             wanted,
             action,
             everything=everything,
@@ -122,7 +126,25 @@ def react(
             again = f"repeat it with --request-id {identity.hex()}: it has one effect"
             failure.next_step = f"{failure.next_step}; {again}" if failure.next_step else again
         raise
-    print_facts(_facts(queue, done), output)
+    print_facts(_facts(queues, done), output)
+
+
+def _action_of(change: Change | None, move_to: str | None, custom: str | None, given: str, *, delete: bool) -> Action:
+    from tandemq.client.reactions import Cancel, Custom, MoveTo
+
+    if given and custom is None:
+        raise click.UsageError("--input goes with --custom")
+    wanted: list[Action] = [
+        *([Cancel()] if delete else []),
+        *([MoveTo(move_to)] if move_to is not None else []),
+        *([Custom(custom, given.encode())] if custom is not None else []),
+        *([change] if change is not None else []),
+    ]
+    if len(wanted) != 1:
+        raise click.UsageError(
+            "give exactly one of --delete, --move-to, --custom, and what is to be changed (--set-body ...)"
+        )
+    return wanted[0]
 
 
 def _change_of(options: dict[str, Any]) -> Change | None:
@@ -144,13 +166,18 @@ def _change_of(options: dict[str, Any]) -> Change | None:
     )
 
 
-def _facts(queue: str, done: Reacted) -> dict[str, Any]:
-    counts = {name: getattr(done, name) for name in ("applied", "locked", "inert", "dying", "refused", "unreported")}
-    return {
-        "queue": queue,
-        "outcome": done.outcome.name,
-        **counts,
-        "kept": done.kept,
-        "forwarded": done.forwarded,
-        "duplicate": done.duplicate,
-    }
+def _facts(queues: tuple[str, ...], done: Reacted) -> dict[str, Any]:
+    facts = {"queue": ", ".join(queues), "outcome": done.outcome.name, **_counts(done), "unreported": done.unreported}
+    facts |= {"kept": done.kept, "forwarded": done.forwarded, "duplicate": done.duplicate}
+    if done.homes:
+        facts["homes"] = [
+            {"queue": home.queue, "outcome": home.outcome.name, **_counts(home), "kept": home.kept}
+            for home in done.homes
+        ]
+    return facts
+
+
+def _counts(done: Reacted | HomeReacted) -> dict[str, int]:
+    counts = {name: getattr(done, name) for name in ("applied", "locked", "inert", "dying", "refused")}
+    counts.update({name: value for name in ("left", "failed") if (value := getattr(done, name))})
+    return counts

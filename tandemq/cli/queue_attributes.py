@@ -57,6 +57,7 @@ def attribute_options(command: Command) -> Command:
         click.option("--max-consumers", type=int, help="Attached at once; 0 = no limit."),
         click.option("--single-active/--no-single-active", default=None, help="Serve the oldest consumer alone."),
         click.option("--reactions/--no-reactions", "reactions_enabled", default=None, help="Allow `msg react`."),
+        click.option("--max-sticky-ttl", type=DURATION, help="How long `msg react --sticky` may keep a reaction."),
         click.option("--xmit-batch", type=int, help="SYSTEM.XMIT/MANAGER: go at once; 0 = all that is there."),
         click.option("--xmit-linger", type=DURATION, help="SYSTEM.XMIT/MANAGER: wait so long for as many."),
         click.option("--remote-clients/--no-remote-clients", "remote_clients_allowed", default=None),

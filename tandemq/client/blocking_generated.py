@@ -26,7 +26,7 @@ from tandemq.client.open_units import RETRIES, UnitState
 from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.places import JournalPosition
 from tandemq.client.queue_watch import DepthEvent
-from tandemq.client.reactions import Cancel, Change, Exceptions, MoveTo, Reacted
+from tandemq.client.reactions import Cancel, Change, Custom, Exceptions, MoveTo, Reacted
 from tandemq.client.readers import JournalReader
 from tandemq.client.receipts import Receipts
 from tandemq.client.settling import Act, Lost, Range
@@ -340,9 +340,9 @@ class Client:
 
     def react(
         self,
-        queue: str,
+        queue: str | Sequence[str],
         where: str | Where,
-        action: Cancel | MoveTo | Change,
+        action: Cancel | MoveTo | Change | Custom,
         *,
         everything: bool = False,
         sticky: timedelta | None = None,
@@ -359,9 +359,12 @@ class Client:
         where: a text is a selector. Acts on the one that would be delivered first, delayed ones after all others; with
         `everything` on all that fit, up to 10,000, at one moment. A call that is repeated, as this one does by itself
         until it is answered, has one effect.
-        sticky: kept for so long, up to an hour (timedelta(0): as long as it may be), for what arrives later and what
-        consumers give back: nobody is given a message that it fits. It is kept where nothing was found to act on, which
-        is STORED, and its first message uses it up; with `everything` always, and until its time is over.
+        queue: several of one domain, up to 100, are acted on by one record, each as if it were alone: on the first
+        message of each, or on all (R216). `homes` says what it came to at each.
+        sticky: kept for so long, up to the queue's max_sticky_ttl (1 h; timedelta(0): as long as it may be), for what
+        arrives later and what consumers give back: nobody is given a message that it fits. It is kept where nothing was
+        found to act on, which is STORED, and its first message uses it up; with `everything` always, and until its time
+        is over.
         report_to: another queue, which gets a message about the outcome by the same record, with that correlation id;
         another one each time that a kept one acts.
         timeout: seconds more than the client's own that one attempt may take: a selector looks at each message of a
@@ -372,7 +375,8 @@ class Client:
         acts at the target, once (`forwarded`), and `report_to` hears what it came to. Ids are those of this manager.
         Without, another manager is connected to.
 
-        Nothing was done when it raises: Refused (REACTION_DISABLED) while the queue has no reactions_enabled,
+        Nothing was done when it raises: Refused (REACTION_DISABLED) while the queue has no reactions_enabled, or the
+        master nobody of the name of a Custom,
         InvalidRequest (TXN_TOO_LARGE) when more fit than one record holds, ResourceExhausted (QUEUE_FULL) when the
         other queue has no room for all of them, ResourceExhausted (QUOTA_EXCEEDED) when 100,000 are kept for the queue,
         1,000 of them with nothing but a selector, NotFound, Refused (CROSS_DOMAIN). All of it was done when

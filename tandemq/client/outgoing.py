@@ -57,6 +57,12 @@ def to_property(value: Value) -> message_pb2.PropertyValue:
             return message_pb2.PropertyValue(data=value)
 
 
+def from_property(value: message_pb2.PropertyValue) -> Value:
+    """The same back; what says nothing is empty bytes."""
+    kind = value.WhichOneof("value")
+    return getattr(value, kind) if kind is not None else b""
+
+
 def to_message(payload: bytes, attributes: Attributes) -> message_pb2.Message:
     """The row form."""
     message = message_pb2.Message(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, TypeVar
 
-from tandemq.client.outgoing import PRIORITY_DEFAULT, Attributes, Value
+from tandemq.client.outgoing import PRIORITY_DEFAULT, Attributes, from_property
 from tandemq.client.receipts import message_id
 from tandemq.client.settling import Range, merge
 from tandemq.v1 import message_pb2, queue_service_pb2
@@ -95,7 +95,7 @@ class SegmentPart:
             found["inert"] = True
         if batch.properties:
             entries = batch.properties[place if len(batch.properties) > 1 else 0].entries
-            found["properties"] = {name: _value(value) for name, value in entries.items()}
+            found["properties"] = {name: from_property(value) for name, value in entries.items()}
         return found
 
 
@@ -154,7 +154,7 @@ class RowsPart:
         if message.inert:
             found["inert"] = True
         if message.properties:
-            found["properties"] = {name: _value(value) for name, value in message.properties.items()}
+            found["properties"] = {name: from_property(value) for name, value in message.properties.items()}
         return found
 
 
@@ -163,8 +163,3 @@ def _at(column: Sequence[Column], place: int, default: Column) -> Column:
     if not column:
         return default
     return column[place] if len(column) > 1 else column[0]
-
-
-def _value(value: message_pb2.PropertyValue) -> Value:
-    kind = value.WhichOneof("value")
-    return getattr(value, kind) if kind is not None else b""

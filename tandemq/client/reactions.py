@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from tandemq.client.calls import REACTION_SERVICE
 from tandemq.client.filtering import Where, to_filter
 from tandemq.client.identity import new_request_id
-from tandemq.client.links import Linked
+from tandemq.client.links import Link, Linked
 from tandemq.client.outgoing import Value, to_property
 from tandemq.v1 import reaction_service_pb2 as pb
 
@@ -50,6 +50,25 @@ class Change:
     """From now on; 0: delivered at once."""
 
 
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """A plug-in or a command of the master says of each of them whether it is left, cancelled, moved or changed: see
+    `tandemq.reacting`, and docs/REACTIVE.md. Where it gives no such answer the message is left as it is, and counted as
+    failed.
+    """
+
+    name: str
+    """As the members' configuration has it ([custom])."""
+    payload: bytes = b""
+    """For the one that is asked; with content type and properties 1 MiB at most."""
+    content_type: str = ""
+    properties: Mapping[str, Value] = field(default_factory=dict)
+
+
+Action: TypeAlias = Cancel | MoveTo | Change | Custom
+"""What is done with the messages that are found."""
+
+
 class Exceptions(IntEnum):
     """What is reported to the senders of cancelled messages, in the queue of their reply_to. Values of
     tandemq.v1.ExceptionReport.
@@ -69,6 +88,22 @@ class Outcome(IntEnum):
     LOCKED = 3  # on none, and a consumer has one that fits
     DISCARDED = 4  # on none, and no consumer has one
     HELD = 50  # in a unit of work: messages are locked for it, and its commit acts on them
+    FAILED = 5  # on none, and who was asked (`Custom`) gave no answer that could be carried out
+
+
+class HomeReacted(NamedTuple):
+    """What a reaction to several queues came to at one of them; see Reacted."""
+
+    queue: str
+    outcome: Outcome
+    applied: int
+    locked: int
+    inert: int
+    dying: int
+    refused: int
+    kept: bool
+    left: int
+    failed: int
 
 
 class Reacted(NamedTuple):
@@ -95,13 +130,19 @@ class Reacted(NamedTuple):
     """In a unit of work: they are locked for it, and its commit acts on them."""
     forwarded: str = ""
     """Not empty: it goes on by this transmission queue, and acts at another manager as well; all counts are of here."""
+    left: int = 0
+    """Who was asked (`Custom`) wants them to be left alone."""
+    failed: int = 0
+    """Who was asked (`Custom`) gave no answer about them, or none that could be carried out."""
+    homes: tuple[HomeReacted, ...] = ()
+    """At each queue, in the order of the call, where it named several; the numbers above are their sums."""
 
 
 async def react(
     client: Linked,
-    queue: str,
+    queue: str | Sequence[str],
     where: str | Where,
-    action: Cancel | MoveTo | Change,
+    action: Cancel | MoveTo | Change | Custom,
     *,
     everything: bool = False,
     sticky: timedelta | None = None,
@@ -118,9 +159,12 @@ async def react(
     where: a text is a selector. Acts on the one that would be delivered first, delayed ones after all others; with
     `everything` on all that fit, up to 10,000, at one moment. A call that is repeated, as this one does by itself
     until it is answered, has one effect.
-    sticky: kept for so long, up to an hour (timedelta(0): as long as it may be), for what arrives later and what
-    consumers give back: nobody is given a message that it fits. It is kept where nothing was found to act on, which
-    is STORED, and its first message uses it up; with `everything` always, and until its time is over.
+    queue: several of one domain, up to 100, are acted on by one record, each as if it were alone: on the first
+    message of each, or on all (R216). `homes` says what it came to at each.
+    sticky: kept for so long, up to the queue's max_sticky_ttl (1 h; timedelta(0): as long as it may be), for what
+    arrives later and what consumers give back: nobody is given a message that it fits. It is kept where nothing was
+    found to act on, which is STORED, and its first message uses it up; with `everything` always, and until its time
+    is over.
     report_to: another queue, which gets a message about the outcome by the same record, with that correlation id;
     another one each time that a kept one acts.
     timeout: seconds more than the client's own that one attempt may take: a selector looks at each message of a
@@ -131,14 +175,16 @@ async def react(
     acts at the target, once (`forwarded`), and `report_to` hears what it came to. Ids are those of this manager.
     Without, another manager is connected to.
 
-    Nothing was done when it raises: Refused (REACTION_DISABLED) while the queue has no reactions_enabled,
+    Nothing was done when it raises: Refused (REACTION_DISABLED) while the queue has no reactions_enabled, or the
+    master nobody of the name of a Custom,
     InvalidRequest (TXN_TOO_LARGE) when more fit than one record holds, ResourceExhausted (QUEUE_FULL) when the
     other queue has no room for all of them, ResourceExhausted (QUOTA_EXCEEDED) when 100,000 are kept for the queue,
     1,000 of them with nothing but a selector, NotFound, Refused (CROSS_DOMAIN). All of it was done when
     NOT_ENOUGH_COPIES says that it is stored. TimedOut and InDoubt say that it is not known: repeat it then with the
     same `request_id` (16 bytes; None: a new one).
     """
-    link, name = (client.links.own, queue) if forward else client.links.at(queue)
+    queues = [queue] if isinstance(queue, str) else list(queue)
+    link, (name, *others) = _route(client, queues, forward=forward)
     reaction = to_reaction(
         where,
         action,
@@ -153,7 +199,8 @@ async def react(
         queue=name,
         reaction=reaction,
         min_copies=min_copies,
-        epoch=client.links.epoch_of(queue),
+        epoch=client.links.epoch_of(queues[0]),
+        more_queues=others,
     )
     wait = timedelta(seconds=timeout)
     there = "" if forward else name
@@ -161,9 +208,22 @@ async def react(
     return reacted_of(reply)
 
 
+def _route(client: Linked, queues: list[str], *, forward: bool) -> tuple[Link, list[str]]:
+    """Who takes the call, and the queues as that manager names them. Raises ValueError."""
+    if not queues:
+        raise ValueError("no queue is named; name one, or several of one domain")
+    if forward:
+        return client.links.own, queues
+    found = [client.links.at(each) for each in queues]
+    link = found[0][0]
+    if any(other is not link for other, _ in found):
+        raise ValueError("the queues are at different managers; call each manager with its own")
+    return link, [name for _, name in found]
+
+
 def to_reaction(
     where: str | Where,
-    action: Cancel | MoveTo | Change,
+    action: Action,
     *,
     everything: bool,
     sticky: timedelta | None,
@@ -183,7 +243,7 @@ def to_reaction(
     return reaction
 
 
-def _put(reaction: pb.Reaction, action: Cancel | MoveTo | Change, sticky: timedelta | None) -> None:
+def _put(reaction: pb.Reaction, action: Action, sticky: timedelta | None) -> None:
     """What it does, and for how long it is kept."""
     if sticky is not None:
         reaction.ttl.FromTimedelta(sticky)
@@ -193,13 +253,33 @@ def _put(reaction: pb.Reaction, action: Cancel | MoveTo | Change, sticky: timede
         case MoveTo(to):
             reaction.move.queue = to
         case Change():
-            reaction.update.CopyFrom(_to_update(action))
+            reaction.update.CopyFrom(to_update(action))
+        case Custom():
+            custom = reaction.custom
+            custom.name, custom.payload, custom.content_type = action.name, action.payload, action.content_type
+            for name, value in action.properties.items():
+                custom.properties[name].CopyFrom(to_property(value))
 
 
 def reacted_of(reply: pb.ReactResponse) -> Reacted:
     """Of the manager's answer."""
+    homes = [
+        HomeReacted(
+            home.queue,
+            _outcome(home.outcome),
+            home.applied,
+            home.locked,
+            home.inert,
+            home.dying,
+            home.refused,
+            home.kept,
+            home.left,
+            home.failed,
+        )
+        for home in reply.homes
+    ]
     return Reacted(
-        Outcome(reply.outcome) if reply.outcome in Outcome._value2member_map_ else Outcome.UNKNOWN,
+        _outcome(reply.outcome),
         reply.applied,
         reply.locked,
         reply.inert,
@@ -210,10 +290,18 @@ def reacted_of(reply: pb.ReactResponse) -> Reacted:
         reply.unreported,
         reply.held,
         reply.forwarded,
+        reply.left,
+        reply.failed,
+        tuple(homes),
     )
 
 
-def _to_update(change: Change) -> pb.ReactionUpdate:
+def _outcome(number: int) -> Outcome:
+    return Outcome(number) if number in Outcome._value2member_map_ else Outcome.UNKNOWN
+
+
+def to_update(change: Change) -> pb.ReactionUpdate:
+    """As it is on the wire. Raises TypeError or ValueError for what no field holds."""
     update = pb.ReactionUpdate(
         payload=change.payload,
         content_type=change.content_type,

@@ -3,6 +3,7 @@ import datetime
 from google.protobuf import duration_pb2 as _duration_pb2
 from tandemq.v1 import common_pb2 as _common_pb2
 from tandemq.v1 import message_pb2 as _message_pb2
+from tandemq.v1 import reaction_service_pb2 as _reaction_service_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -69,7 +70,7 @@ DELIVERY_FORMAT_MESSAGES: DeliveryFormat
 DELIVERY_FORMAT_SEGMENTS: DeliveryFormat
 
 class EnqueueRequest(_message.Message):
-    __slots__ = ("queue", "request_id", "messages", "min_copies", "epoch", "wait", "unit_id")
+    __slots__ = ("queue", "request_id", "messages", "min_copies", "epoch", "wait", "unit_id", "reaction")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
@@ -77,6 +78,7 @@ class EnqueueRequest(_message.Message):
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     WAIT_FIELD_NUMBER: _ClassVar[int]
     UNIT_ID_FIELD_NUMBER: _ClassVar[int]
+    REACTION_FIELD_NUMBER: _ClassVar[int]
     queue: str
     request_id: bytes
     messages: _containers.RepeatedCompositeFieldContainer[_message_pb2.Message]
@@ -84,7 +86,8 @@ class EnqueueRequest(_message.Message):
     epoch: int
     wait: _duration_pb2.Duration
     unit_id: bytes
-    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., unit_id: _Optional[bytes] = ...) -> None: ...
+    reaction: _reaction_service_pb2.Reaction
+    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., unit_id: _Optional[bytes] = ..., reaction: _Optional[_Union[_reaction_service_pb2.Reaction, _Mapping]] = ...) -> None: ...
 
 class EnqueueResult(_message.Message):
     __slots__ = ("index", "id", "completion", "error", "warning", "handle", "duplicate", "final_state", "reply", "completed")
@@ -111,16 +114,18 @@ class EnqueueResult(_message.Message):
     def __init__(self, index: _Optional[int] = ..., id: _Optional[bytes] = ..., completion: _Optional[_Union[_common_pb2.Completion, str]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ..., handle: _Optional[bytes] = ..., duplicate: bool = ..., final_state: _Optional[_Union[FinalState, str]] = ..., reply: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., completed: bool = ...) -> None: ...
 
 class EnqueueResponse(_message.Message):
-    __slots__ = ("header", "results", "duplicate", "forwarded")
+    __slots__ = ("header", "results", "duplicate", "forwarded", "reacted")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
     FORWARDED_FIELD_NUMBER: _ClassVar[int]
+    REACTED_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     results: _containers.RepeatedCompositeFieldContainer[EnqueueResult]
     duplicate: bool
     forwarded: str
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., results: _Optional[_Iterable[_Union[EnqueueResult, _Mapping]]] = ..., duplicate: bool = ..., forwarded: _Optional[str] = ...) -> None: ...
+    reacted: _reaction_service_pb2.ReactResponse
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., results: _Optional[_Iterable[_Union[EnqueueResult, _Mapping]]] = ..., duplicate: bool = ..., forwarded: _Optional[str] = ..., reacted: _Optional[_Union[_reaction_service_pb2.ReactResponse, _Mapping]] = ...) -> None: ...
 
 class ProduceOpen(_message.Message):
     __slots__ = ("client_id", "queue", "min_copies", "epoch", "full_wait")

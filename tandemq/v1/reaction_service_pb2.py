@@ -27,7 +27,7 @@ from tandemq.v1 import common_pb2 as tandemq_dot_v1_dot_common__pb2
 from tandemq.v1 import message_pb2 as tandemq_dot_v1_dot_message__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!tandemq/v1/reaction_service.proto\x12\ntandemq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17tandemq/v1/common.proto\x1a\x18tandemq/v1/message.proto\"\x10\n\x0eReactionDelete\"\x1d\n\x0cReactionMove\x12\r\n\x05queue\x18\x01 \x01(\t\"\x87\x03\n\x0eReactionUpdate\x12\x14\n\x07payload\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x12\x19\n\x0c\x63ontent_type\x18\x02 \x01(\tH\x01\x88\x01\x01\x12\x45\n\x0eset_properties\x18\x03 \x03(\x0b\x32-.tandemq.v1.ReactionUpdate.SetPropertiesEntry\x12\x19\n\x11remove_properties\x18\x04 \x03(\t\x12\x15\n\x08priority\x18\x05 \x01(\rH\x02\x88\x01\x01\x12&\n\x03ttl\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05\x64\x65lay\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x1aO\n\x12SetPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.tandemq.v1.PropertyValue:\x02\x38\x01\x42\n\n\x08_payloadB\x0f\n\r_content_typeB\x0b\n\t_priority\"\xf9\x02\n\x08Reaction\x12)\n\x06target\x18\x01 \x01(\x0b\x32\x19.tandemq.v1.MessageFilter\x12(\n\x05scope\x18\x02 \x01(\x0e\x32\x19.tandemq.v1.ReactionScope\x12,\n\x06\x64\x65lete\x18\x03 \x01(\x0b\x32\x1a.tandemq.v1.ReactionDeleteH\x00\x12(\n\x04move\x18\x04 \x01(\x0b\x32\x18.tandemq.v1.ReactionMoveH\x00\x12,\n\x06update\x18\x05 \x01(\x0b\x32\x1a.tandemq.v1.ReactionUpdateH\x00\x12\x11\n\treport_to\x18\x06 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x07 \x01(\t\x12\x35\n\x10\x65xception_report\x18\x08 \x01(\x0e\x32\x1b.tandemq.v1.ExceptionReport\x12&\n\x03ttl\x18\t \x01(\x0b\x32\x19.google.protobuf.DurationB\x08\n\x06\x61\x63tion\"\xfc\x01\n\x0cReactRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\r\n\x05queue\x18\x02 \x01(\t\x12&\n\x08reaction\x18\x03 \x01(\x0b\x32\x14.tandemq.v1.Reaction\x12\x12\n\nmin_copies\x18\x04 \x01(\r\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x0f\n\x07unit_id\x18\x32 \x01(\x0c\x12\x0e\n\x06writer\x18\x46 \x01(\t\x12\x0e\n\x06number\x18G \x01(\x04\x12\r\n\x05\x61\x66ter\x18H \x01(\x04\x12\x10\n\x08query_id\x18I \x01(\t\x12\x0e\n\x06\x64omain\x18J \x01(\t\x12\x0e\n\x06source\x18K \x01(\t\x12\x0c\n\x04hops\x18L \x01(\r\"\x8f\x02\n\rReactResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12,\n\x07outcome\x18\x02 \x01(\x0e\x32\x1b.tandemq.v1.ReactionOutcome\x12\x0f\n\x07\x61pplied\x18\x03 \x01(\x04\x12\x0e\n\x06locked\x18\x04 \x01(\x04\x12\r\n\x05inert\x18\x05 \x01(\x04\x12\r\n\x05\x64ying\x18\x06 \x01(\x04\x12\x0f\n\x07refused\x18\x07 \x01(\x04\x12\x0c\n\x04kept\x18\x08 \x01(\x08\x12\x11\n\tduplicate\x18\t \x01(\x08\x12\x12\n\nunreported\x18\n \x01(\x04\x12\x0c\n\x04held\x18\x32 \x01(\x04\x12\x11\n\tforwarded\x18\x46 \x01(\t*a\n\rReactionScope\x12\x1e\n\x1aREACTION_SCOPE_UNSPECIFIED\x10\x00\x12\x18\n\x14REACTION_SCOPE_FIRST\x10\x01\x12\x16\n\x12REACTION_SCOPE_ALL\x10\x02*\x87\x01\n\x0f\x45xceptionReport\x12 \n\x1c\x45XCEPTION_REPORT_UNSPECIFIED\x10\x00\x12\x19\n\x15\x45XCEPTION_REPORT_NONE\x10\x01\x12\x1c\n\x18\x45XCEPTION_REPORT_HEADERS\x10\x02\x12\x19\n\x15\x45XCEPTION_REPORT_FULL\x10\x03*\xc6\x01\n\x0fReactionOutcome\x12 \n\x1cREACTION_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18REACTION_OUTCOME_APPLIED\x10\x01\x12\x1b\n\x17REACTION_OUTCOME_STORED\x10\x02\x12\x1b\n\x17REACTION_OUTCOME_LOCKED\x10\x03\x12\x1e\n\x1aREACTION_OUTCOME_DISCARDED\x10\x04\x12\x19\n\x15REACTION_OUTCOME_HELD\x10\x32\x32O\n\x0fReactionService\x12<\n\x05React\x12\x18.tandemq.v1.ReactRequest\x1a\x19.tandemq.v1.ReactResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!tandemq/v1/reaction_service.proto\x12\ntandemq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17tandemq/v1/common.proto\x1a\x18tandemq/v1/message.proto\"\x10\n\x0eReactionDelete\"\x1d\n\x0cReactionMove\x12\r\n\x05queue\x18\x01 \x01(\t\"\x87\x03\n\x0eReactionUpdate\x12\x14\n\x07payload\x18\x01 \x01(\x0cH\x00\x88\x01\x01\x12\x19\n\x0c\x63ontent_type\x18\x02 \x01(\tH\x01\x88\x01\x01\x12\x45\n\x0eset_properties\x18\x03 \x03(\x0b\x32-.tandemq.v1.ReactionUpdate.SetPropertiesEntry\x12\x19\n\x11remove_properties\x18\x04 \x03(\t\x12\x15\n\x08priority\x18\x05 \x01(\rH\x02\x88\x01\x01\x12&\n\x03ttl\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\x12(\n\x05\x64\x65lay\x18\x07 \x01(\x0b\x32\x19.google.protobuf.Duration\x1aO\n\x12SetPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.tandemq.v1.PropertyValue:\x02\x38\x01\x42\n\n\x08_payloadB\x0f\n\r_content_typeB\x0b\n\t_priority\"\xd3\x01\n\x0eReactionCustom\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\x12\x14\n\x0c\x63ontent_type\x18\x03 \x01(\t\x12>\n\nproperties\x18\x04 \x03(\x0b\x32*.tandemq.v1.ReactionCustom.PropertiesEntry\x1aL\n\x0fPropertiesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x05value\x18\x02 \x01(\x0b\x32\x19.tandemq.v1.PropertyValue:\x02\x38\x01\"\xa7\x03\n\x08Reaction\x12)\n\x06target\x18\x01 \x01(\x0b\x32\x19.tandemq.v1.MessageFilter\x12(\n\x05scope\x18\x02 \x01(\x0e\x32\x19.tandemq.v1.ReactionScope\x12,\n\x06\x64\x65lete\x18\x03 \x01(\x0b\x32\x1a.tandemq.v1.ReactionDeleteH\x00\x12(\n\x04move\x18\x04 \x01(\x0b\x32\x18.tandemq.v1.ReactionMoveH\x00\x12,\n\x06update\x18\x05 \x01(\x0b\x32\x1a.tandemq.v1.ReactionUpdateH\x00\x12,\n\x06\x63ustom\x18< \x01(\x0b\x32\x1a.tandemq.v1.ReactionCustomH\x00\x12\x11\n\treport_to\x18\x06 \x01(\t\x12\x16\n\x0e\x63orrelation_id\x18\x07 \x01(\t\x12\x35\n\x10\x65xception_report\x18\x08 \x01(\x0e\x32\x1b.tandemq.v1.ExceptionReport\x12&\n\x03ttl\x18\t \x01(\x0b\x32\x19.google.protobuf.DurationB\x08\n\x06\x61\x63tion\"\x91\x02\n\x0cReactRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\r\n\x05queue\x18\x02 \x01(\t\x12&\n\x08reaction\x18\x03 \x01(\x0b\x32\x14.tandemq.v1.Reaction\x12\x12\n\nmin_copies\x18\x04 \x01(\r\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x0f\n\x07unit_id\x18\x32 \x01(\x0c\x12\x0e\n\x06writer\x18\x46 \x01(\t\x12\x0e\n\x06number\x18G \x01(\x04\x12\r\n\x05\x61\x66ter\x18H \x01(\x04\x12\x10\n\x08query_id\x18I \x01(\t\x12\x0e\n\x06\x64omain\x18J \x01(\t\x12\x0e\n\x06source\x18K \x01(\t\x12\x0c\n\x04hops\x18L \x01(\r\x12\x13\n\x0bmore_queues\x18< \x03(\t\"\xc7\x01\n\x0cReactionHome\x12\r\n\x05queue\x18\x01 \x01(\t\x12,\n\x07outcome\x18\x02 \x01(\x0e\x32\x1b.tandemq.v1.ReactionOutcome\x12\x0f\n\x07\x61pplied\x18\x03 \x01(\x04\x12\x0e\n\x06locked\x18\x04 \x01(\x04\x12\r\n\x05inert\x18\x05 \x01(\x04\x12\r\n\x05\x64ying\x18\x06 \x01(\x04\x12\x0f\n\x07refused\x18\x07 \x01(\x04\x12\x0c\n\x04kept\x18\x08 \x01(\x08\x12\x0c\n\x04left\x18\t \x01(\x04\x12\x0e\n\x06\x66\x61iled\x18\n \x01(\x04\"\xd6\x02\n\rReactResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12,\n\x07outcome\x18\x02 \x01(\x0e\x32\x1b.tandemq.v1.ReactionOutcome\x12\x0f\n\x07\x61pplied\x18\x03 \x01(\x04\x12\x0e\n\x06locked\x18\x04 \x01(\x04\x12\r\n\x05inert\x18\x05 \x01(\x04\x12\r\n\x05\x64ying\x18\x06 \x01(\x04\x12\x0f\n\x07refused\x18\x07 \x01(\x04\x12\x0c\n\x04kept\x18\x08 \x01(\x08\x12\x11\n\tduplicate\x18\t \x01(\x08\x12\x12\n\nunreported\x18\n \x01(\x04\x12\x0c\n\x04held\x18\x32 \x01(\x04\x12\x11\n\tforwarded\x18\x46 \x01(\t\x12\x0c\n\x04left\x18< \x01(\x04\x12\x0e\n\x06\x66\x61iled\x18= \x01(\x04\x12\'\n\x05homes\x18> \x03(\x0b\x32\x18.tandemq.v1.ReactionHome*a\n\rReactionScope\x12\x1e\n\x1aREACTION_SCOPE_UNSPECIFIED\x10\x00\x12\x18\n\x14REACTION_SCOPE_FIRST\x10\x01\x12\x16\n\x12REACTION_SCOPE_ALL\x10\x02*\x87\x01\n\x0f\x45xceptionReport\x12 \n\x1c\x45XCEPTION_REPORT_UNSPECIFIED\x10\x00\x12\x19\n\x15\x45XCEPTION_REPORT_NONE\x10\x01\x12\x1c\n\x18\x45XCEPTION_REPORT_HEADERS\x10\x02\x12\x19\n\x15\x45XCEPTION_REPORT_FULL\x10\x03*\xe3\x01\n\x0fReactionOutcome\x12 \n\x1cREACTION_OUTCOME_UNSPECIFIED\x10\x00\x12\x1c\n\x18REACTION_OUTCOME_APPLIED\x10\x01\x12\x1b\n\x17REACTION_OUTCOME_STORED\x10\x02\x12\x1b\n\x17REACTION_OUTCOME_LOCKED\x10\x03\x12\x1e\n\x1aREACTION_OUTCOME_DISCARDED\x10\x04\x12\x19\n\x15REACTION_OUTCOME_HELD\x10\x32\x12\x1b\n\x17REACTION_OUTCOME_FAILED\x10\x05\x32O\n\x0fReactionService\x12<\n\x05React\x12\x18.tandemq.v1.ReactRequest\x1a\x19.tandemq.v1.ReactResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,12 +37,14 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._serialized_options = b'\n\rio.tandemq.v1P\001Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\252\002\nTandemq.V1'
   _globals['_REACTIONUPDATE_SETPROPERTIESENTRY']._loaded_options = None
   _globals['_REACTIONUPDATE_SETPROPERTIESENTRY']._serialized_options = b'8\001'
-  _globals['_REACTIONSCOPE']._serialized_start=1484
-  _globals['_REACTIONSCOPE']._serialized_end=1581
-  _globals['_EXCEPTIONREPORT']._serialized_start=1584
-  _globals['_EXCEPTIONREPORT']._serialized_end=1719
-  _globals['_REACTIONOUTCOME']._serialized_start=1722
-  _globals['_REACTIONOUTCOME']._serialized_end=1920
+  _globals['_REACTIONCUSTOM_PROPERTIESENTRY']._loaded_options = None
+  _globals['_REACTIONCUSTOM_PROPERTIESENTRY']._serialized_options = b'8\001'
+  _globals['_REACTIONSCOPE']._serialized_start=2038
+  _globals['_REACTIONSCOPE']._serialized_end=2135
+  _globals['_EXCEPTIONREPORT']._serialized_start=2138
+  _globals['_EXCEPTIONREPORT']._serialized_end=2273
+  _globals['_REACTIONOUTCOME']._serialized_start=2276
+  _globals['_REACTIONOUTCOME']._serialized_end=2503
   _globals['_REACTIONDELETE']._serialized_start=132
   _globals['_REACTIONDELETE']._serialized_end=148
   _globals['_REACTIONMOVE']._serialized_start=150
@@ -51,12 +53,18 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REACTIONUPDATE']._serialized_end=573
   _globals['_REACTIONUPDATE_SETPROPERTIESENTRY']._serialized_start=452
   _globals['_REACTIONUPDATE_SETPROPERTIESENTRY']._serialized_end=531
-  _globals['_REACTION']._serialized_start=576
-  _globals['_REACTION']._serialized_end=953
-  _globals['_REACTREQUEST']._serialized_start=956
-  _globals['_REACTREQUEST']._serialized_end=1208
-  _globals['_REACTRESPONSE']._serialized_start=1211
-  _globals['_REACTRESPONSE']._serialized_end=1482
-  _globals['_REACTIONSERVICE']._serialized_start=1922
-  _globals['_REACTIONSERVICE']._serialized_end=2001
+  _globals['_REACTIONCUSTOM']._serialized_start=576
+  _globals['_REACTIONCUSTOM']._serialized_end=787
+  _globals['_REACTIONCUSTOM_PROPERTIESENTRY']._serialized_start=711
+  _globals['_REACTIONCUSTOM_PROPERTIESENTRY']._serialized_end=787
+  _globals['_REACTION']._serialized_start=790
+  _globals['_REACTION']._serialized_end=1213
+  _globals['_REACTREQUEST']._serialized_start=1216
+  _globals['_REACTREQUEST']._serialized_end=1489
+  _globals['_REACTIONHOME']._serialized_start=1492
+  _globals['_REACTIONHOME']._serialized_end=1691
+  _globals['_REACTRESPONSE']._serialized_start=1694
+  _globals['_REACTRESPONSE']._serialized_end=2036
+  _globals['_REACTIONSERVICE']._serialized_start=2505
+  _globals['_REACTIONSERVICE']._serialized_end=2584
 # @@protoc_insertion_point(module_scope)

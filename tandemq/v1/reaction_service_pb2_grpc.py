@@ -47,7 +47,7 @@ class ReactionServiceServicer(object):
     """
 
     def React(self, request, context):
-        """Acts on the messages of one queue that fit, by one record: on all of them at the same moment, or nothing happens (R209). The queue has reactions_enabled: REACTION_DISABLED, else.
+        """Acts on the messages of one queue that fit, or of several queues of one domain, by one record: on all of them at the same moment, or nothing happens (R209). Each queue has reactions_enabled: REACTION_DISABLED, else.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -61,7 +61,7 @@ class ReactionServiceStub(typing.Generic[_ReactionServiceReactType]):
     ], channel: grpc.aio.Channel) -> None: ...
 
     React: _ReactionServiceReactType
-    """Acts on the messages of one queue that fit, by one record: on all of them at the same moment, or nothing happens (R209). The queue has reactions_enabled: REACTION_DISABLED, else."""
+    """Acts on the messages of one queue that fit, or of several queues of one domain, by one record: on all of them at the same moment, or nothing happens (R209). Each queue has reactions_enabled: REACTION_DISABLED, else."""
 
 ReactionServiceAsyncStub: typing_extensions.TypeAlias = ReactionServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
@@ -79,6 +79,6 @@ class ReactionServiceServicer(metaclass=abc.ABCMeta):
         request: tandemq.v1.reaction_service_pb2.ReactRequest,
         context: _ServicerContext,
     ) -> typing.Union[tandemq.v1.reaction_service_pb2.ReactResponse, collections.abc.Awaitable[tandemq.v1.reaction_service_pb2.ReactResponse]]:
-        """Acts on the messages of one queue that fit, by one record: on all of them at the same moment, or nothing happens (R209). The queue has reactions_enabled: REACTION_DISABLED, else."""
+        """Acts on the messages of one queue that fit, or of several queues of one domain, by one record: on all of them at the same moment, or nothing happens (R209). Each queue has reactions_enabled: REACTION_DISABLED, else."""
 
 def add_ReactionServiceServicer_to_server(servicer: ReactionServiceServicer, server: typing.Union[grpc.Server, grpc.aio.Server]) -> None: ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shlex
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,6 +18,7 @@ import pytest
 import pytest_asyncio
 
 from tandemq import aio
+from tandemq.config_custom import Custom
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S
 
@@ -30,7 +32,12 @@ SECONDS = 40.0
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def members(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
-    async with patient(tmp_path_factory.mktemp("examples")).running() as cluster:
+    discount = shlex.join([sys.executable, "-S", str(ROOT / "deploy" / "reactions" / "discount.py")])
+    custom = Custom(
+        commands=(f"discount={discount}",), call_ms=20_000, total_ms=20_000
+    )  # whatever else the machine does
+    settings = {name: {"custom": custom} for name in ("a", "b")}
+    async with patient(tmp_path_factory.mktemp("examples"), settings=settings).running() as cluster:
         yield f"{cluster.endpoint('a')},{cluster.endpoint('b')}"
 
 

@@ -26,7 +26,10 @@ from tandemq.client.identity import new_request_id
 from tandemq.client.reactions import Cancel, Change, Exceptions, MoveTo, Outcome
 from tandemq.errors import InvalidRequest, LeaseLost, NotFound, Refused, ResourceExhausted
 from tandemq.v1 import reaction_service_pb2 as pb
+from tandemq.v1.message_pb2 import Message, PropertyValue
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_ONE_WAY_ACK, QueueConfig
+from tandemq.v1.queue_service_pb2 import EnqueueRequest
+from tandemq.v1.queue_service_pb2_grpc import QueueServiceStub
 from tandemq.v1.reaction_service_pb2_grpc import ReactionServiceStub
 from tests.integration.module_pair import module_client, module_pair
 from tests.integration.support import new_id, new_name, raw_to, refused, roles, stopped_at_end
@@ -138,6 +141,59 @@ async def test_v7_the_sender_of_a_cancelled_request_is_told(client: aio.Client) 
     (report,) = await client.dequeue(replies, 9)
     assert (report.payload, report.attributes.get("correlation_id")) == (b"1", "c")
     assert (report.properties["tq_report"], report.properties["tq_origin_id"]) == ("reacted", sent.id)
+
+
+@pytest.mark.requirement("R190", "R191")
+@pytest.mark.parametrize("at", ["master", "replica"])
+async def test_v2_a_reactive_message_is_sent_by_enqueue(at: str, client: aio.Client, pair: Cluster) -> None:
+    """As a client of any language does that knows Enqueue."""
+    orders, tells = await reactive(client), new_name()
+    await client.create_queue(tells)
+    await client.send(orders, b"3 boxes", correlation_id="c", properties={"boxes": 3})
+    change = pb.Reaction(target={"correlation_id": "c"}, update={}, report_to=tells)
+    message = Message(payload=b"2 boxes", properties={"boxes": PropertyValue(integer=2)}, correlation_id="mine")
+    request = EnqueueRequest(queue=orders, request_id=new_id(), messages=[message], reaction=change)
+    master, replica = await roles(pair)
+    async with grpc.aio.insecure_channel(pair.endpoint(master if at == "master" else replica)) as channel:
+        stub = QueueServiceStub(channel)  # type: ignore[no-untyped-call]  # generated
+        done = await stub.Enqueue(request)
+        assert (done.reacted.outcome, done.reacted.applied, list(done.results)) == (pb.REACTION_OUTCOME_APPLIED, 1, [])
+        assert (await stub.Enqueue(request)).reacted.duplicate
+        for wrong, why in (
+            ({"messages": [message, message]}, "stands alone"),
+            ({"messages": [Message(payload=b"x", priority=9)]}, "has no priority"),
+        ):
+            again = EnqueueRequest(queue=orders, request_id=new_id(), reaction=change, **wrong)
+            with pytest.raises(grpc.aio.AioRpcError, match=why):
+                await stub.Enqueue(again)
+    taken = await client.dequeue(orders, 9)
+    assert [(each.payload, each.properties["boxes"], each.index) for each in taken] == [(b"2 boxes", 2, 2)]
+    (report,) = await client.dequeue(tells)
+    assert report.attributes.get("correlation_id") == "mine"
+
+
+@pytest.mark.requirement("R216")
+async def test_v18_several_queues_are_acted_on_at_one_moment(client: aio.Client, pair: Cluster) -> None:
+    orders, timers, review = await reactive(client), await reactive(client), new_name()
+    await client.create_queue(review)
+    for queue in (orders, timers):
+        await client.send(queue, queue.encode(), correlation_id="c")
+    await client.send(timers, b"another", correlation_id="d")
+    done = await client.react(
+        [orders, timers], Where(correlation_id="c"), MoveTo(review), request_id=(again := new_id())
+    )
+    assert (done.outcome, done.applied) == (Outcome.APPLIED, 2)
+    assert [(home.queue, home.outcome, home.applied) for home in done.homes] == [
+        (orders, Outcome.APPLIED, 1),
+        (timers, Outcome.APPLIED, 1),
+    ]
+    repeated = await client.react([orders, timers], Where(correlation_id="c"), MoveTo(review), request_id=again)
+    assert repeated == done._replace(duplicate=True)
+    assert await payloads(client, review) == [orders.encode(), timers.encode()]
+    arguments = ["msg", "react", orders, timers, "--correlation-id", "d", "--delete", "--output", "json"]
+    result = await asyncio.to_thread(CliRunner().invoke, root, [*arguments, "--target", pair.target])
+    assert result.exit_code == 0, result.output
+    assert [home["outcome"] for home in json.loads(result.stdout)["homes"]] == ["DISCARDED", "APPLIED"]
 
 
 async def test_refusals_do_nothing_and_name_their_reason(client: aio.Client) -> None:

@@ -114,8 +114,9 @@ class Fates:
             shelf = self.shelves[removed.queue_id]
             ranges = [*removed.ranges]
             for op in header.txn.enqueues:
-                if op.moved_from.queue_id == removed.queue_id:
-                    ranges += op.moved_from.ranges
+                for left in (op.moved_from, *op.more_moved_from):
+                    if left.queue_id == removed.queue_id:
+                        ranges += left.ranges
             here = [copy for copy in shelf.here() if copy.died is None]
             self.reactions[header.request_id] = Reacted(
                 self._name,
@@ -174,7 +175,8 @@ class Fates:
                 entered.append(copy)
                 self._note_id(shelf, name, copy)
         if op.moved_from.queue_id:
-            sources = list(self._found(op.moved_from.queue_id, op.moved_from.ranges))
+            lefts = (op.moved_from, *op.more_moved_from)
+            sources = [source for left in lefts for source in self._found(left.queue_id, left.ranges)]
             for ordinal, (source, copy) in enumerate(zip(sources, entered, strict=True)):
                 self._move(source, copy, op.moved_final, changed=op.updated)
                 self._check_notes(source, copy, op.moved_final, _at(batch.properties, ordinal, Properties()))

@@ -39,7 +39,7 @@ def on_end(name: Name, header: pb.RecordHeader) -> Iterator[tuple[str, str]]:
     """Of a unit: its commit, which has a request id, or any other end."""
     acted = [(each.queue_id, part) for each in header.txn.removes for part in each.ranges]
     for op in header.txn.enqueues:
-        acted += [(op.moved_from.queue_id, part) for part in op.moved_from.ranges]
+        acted += [(left.queue_id, part) for left in (op.moved_from, *op.more_moved_from) for part in left.ranges]
     unlocked = [
         (settle.queue_id, part)
         for settle in header.txn.settles

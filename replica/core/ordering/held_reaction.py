@@ -8,16 +8,34 @@ for no disk. Times and reports are those of the commit.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from replica.core.ordering.reaction import Reaction
     from replica.core.ordering.reaction_reports import Addressed
+    from replica.machine import QueueState
     from replica.machine.plan.react import ReactCall
     from tandemq.peer.v1.record_pb2 import ReactionCounts
     from tandemq.v1.message_pb2 import Message
+    from tandemq.v1.reaction_service_pb2 import ReactionUpdate
+
+
+@dataclass(slots=True)
+class Replacing:
+    """What enters one queue in the place of messages."""
+
+    targets: list[int] = field(default_factory=list)
+    rows: list[Message] = field(default_factory=list)
+    """In their places, one each."""
+    marks: list[bool] = field(default_factory=list)
+    """One a row: the message that it is made of was marked as persistent by its producer."""
+    updates: list[ReactionUpdate | None] = field(default_factory=list)
+    """What they are changed by; None: they are moved."""
+    ends: list[int] = field(default_factory=list)
+    begins: list[int] = field(default_factory=list)
+    """Of the rows: when each expires, and when it is delivered; 0: never, and at once."""
 
 
 @dataclass(slots=True)
@@ -25,19 +43,45 @@ class Making:
     """What a reaction does."""
 
     targets: list[int]
-    rows: list[Message] = field(default_factory=list)
-    """In their places, one each, or none."""
-    marks: list[bool] = field(default_factory=list)
-    """One a row: the message that it is made of was marked as persistent by its producer."""
-    ends: Sequence[int] = ()
-    begins: Sequence[int] = ()
-    """Of the rows: when each expires, and when it is delivered; 0: never, and at once."""
+    entering: dict[str, Replacing] = field(default_factory=dict)
+    """By the queue, in the place of some of them."""
     exceptions: list[Addressed] = field(default_factory=list)
+
+    def put(self, to: str, index: int, row: Message, update: ReactionUpdate | None, *, marked: bool) -> None:
+        """It enters that queue in the place of that message; `marked`: which is marked as persistent."""
+        entering = self.entering.setdefault(to, Replacing())
+        entering.targets.append(index)
+        entering.rows.append(row)
+        entering.marks.append(marked)
+        entering.updates.append(update)
+
+    @property
+    def rows(self) -> list[Message]:
+        """All, in the order of the record's body."""
+        return [row for entering in self.entering.values() for row in entering.rows]
 
     @property
     def size(self) -> int:
         """Bytes."""
         return sum(row.ByteSize() for row in self.rows) + sum(each.message.ByteSize() for each in self.exceptions)
+
+
+class AtQueue(NamedTuple):
+    """What a reaction does at one of its queues."""
+
+    reaction: Reaction
+    queue: QueueState
+    making: Making
+    counts: ReactionCounts
+
+
+def by_destination(parts: Sequence[AtQueue]) -> dict[str, list[tuple[QueueState, Replacing]]]:
+    """What enters each queue, by the queue that it leaves: a record has one entry for a queue."""
+    found: dict[str, list[tuple[QueueState, Replacing]]] = {}
+    for part in parts:
+        for to, entering in part.making.entering.items():
+            found.setdefault(to, []).append((part.queue, entering))
+    return found
 
 
 @dataclass(slots=True, eq=False)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 REPORT, OUTCOME = "tq_report", "tq_outcome"
 COUNTS = ("applied", "locked", "inert", "dying", "refused", "unreported")
+ASKED_COUNTS = ("left", "failed")
 
 
 class Addressed(NamedTuple):
@@ -53,7 +54,7 @@ def report_of(reaction: Reaction, counts: ReactionCounts) -> Message:
         message.properties[copies.ORIGIN_QUEUE].text = reaction.goes_on.full_name
     if reaction.report_as:
         message.properties[copies.TO].text = reaction.report_as
-    for name in COUNTS:
+    for name in COUNTS if reaction.asking is None else COUNTS + ASKED_COUNTS:
         message.properties[f"tq_{name}"].integer = getattr(counts, name)
     return message
 

@@ -75,10 +75,13 @@ class ReactionDone(NamedTuple):
     """A reaction was carried out, now or earlier."""
 
     counts: ReactionCounts
+    """At its queue, the first one where there are several."""
     epoch: int
     """Of its record."""
     copies: int
     duplicate: bool
+    others: tuple[ReactionCounts, ...] = ()
+    """At the other queues, in the order of the call."""
     held: int = 0
     """Messages that it has locked for its unit of work, whose commit acts on them."""
 

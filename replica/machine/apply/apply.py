@@ -241,7 +241,8 @@ def _enqueue(
     queue.totals.enqueued += count
     queue.totals.highest_length = max(queue.totals.highest_length, queue.length)
     _show(state, log_index, queue, op)
-    return Applied((op.queue_id, source_id) if source_id else (op.queue_id,), freed)
+    touched = (op.queue_id, source_id, *(left.queue_id for left in op.more_moved_from)) if source_id else (op.queue_id,)
+    return Applied(touched, freed)
 
 
 def _show(state: State, log_index: int, queue: QueueState, op: record_pb2.EnqueueOp) -> None:

@@ -12,17 +12,22 @@ from tandemq.v1 import queue_service_pb2 as service_pb2
 
 def take_moved(state: State, op: record_pb2.EnqueueOp, freed: list[int]) -> None:
     """The source's part of a move: the same record puts the copies where they go."""
-    source = state.queues[op.moved_from.queue_id]
     if op.updated:
-        _hand_on(source, op)
-    moved = 0
-    for part in op.moved_from.ranges:
+        _hand_on(state.queues[op.moved_from.queue_id], op)
+    moved = sum(_take(state, left, op.moved_final, freed) for left in (op.moved_from, *op.more_moved_from))
+    assert moved == op.count, "a copy for each message that leaves, and no other"
+
+
+def _take(state: State, left: record_pb2.QueueRanges, final: service_pb2.FinalState, freed: list[int]) -> int:
+    """How many leave that queue."""
+    source, moved = state.queues[left.queue_id], 0
+    for part in left.ranges:
         start, end = part.first, part.first + part.count
         assert state.take_unleased(source, start, end) == end - start, "moved what is not there, or leased"
-        source.forget(start, end, freed, op.moved_final)
+        source.forget(start, end, freed, final)
         moved += end - start
-    assert moved == op.count, "a copy for each message that leaves, and no other"
-    _count(source, moved, op.moved_final)
+    _count(source, moved, final)
+    return moved
 
 
 def _count(queue: QueueState, gone: int, final: service_pb2.FinalState) -> None:

@@ -41,6 +41,7 @@ class MoveCall:
     request_hash: int = 0
     lease_id: int = 0  # not 0: the lease that holds them, and ends by the same record before
     leaving: Departing = NOTHING_LEAVES  # the other queue, by the same record and before these enter
+    more: Sequence[tuple[int, Sequence[int]]] = ()  # other queues, and what leaves them: their copies follow
 
 
 class QueueRoom(NamedTuple):
@@ -125,9 +126,10 @@ def plan_move(state: State, now_ms: int, call: MoveCall) -> record_pb2.RecordHea
     source, to = state.numbered(call.queue_id), state.named(call.to)
     refuse_where_sides(source, ONE_SIDE)
     assert call.request_id not in state.requests, "find_request comes first"
-    count = len(call.indexes)
+    sources = [(source, call.indexes), *((state.numbered(queue_id), indexes) for queue_id, indexes in call.more)]
+    count = sum(len(indexes) for _, indexes in sources)
     assert 0 < count == call.columns.count, "a copy for each message"
-    if source is to:
+    if any(each is to for each, _ in sources):
         raise Refused(common_pb2.REASON_BAD_REQUEST, f"queue {to.name} is where the messages are already")
     drops = call.final == service_pb2.FINAL_STATE_DEAD_LETTERED
     room = room_in(state, call.to, drops=drops, leaving=call.leaving)
@@ -135,8 +137,8 @@ def plan_move(state: State, now_ms: int, call: MoveCall) -> record_pb2.RecordHea
         raise Refused(common_pb2.REASON_QUEUE_FULL, f"queue {to.name} has no room for {count} messages")
     if call.columns.reply_tos:
         check_reply_tos(to, call.columns.reply_tos)
-    ranges = ranges_of(call.indexes)
-    _check_there(source, ranges, call.lease_id)
+    for each, indexes in sources:
+        _check_there(each, ranges_of(indexes), call.lease_id)
     # What the source let in may be longer than what the other queue takes from its producers: it is here already.
     columns = call.columns._replace(payload_bytes_max=0, delays_ms=(), deliver_at_ms=())
     if call.expires_at_ms:
@@ -151,8 +153,9 @@ def plan_move(state: State, now_ms: int, call: MoveCall) -> record_pb2.RecordHea
     if op.refusals:  # what is leased there cannot be dropped
         raise Refused(common_pb2.REASON_QUEUE_FULL, f"queue {to.name} has no room for {count} messages")
     op.internal = True
-    op.moved_from.queue_id = source.queue_id
-    op.moved_from.ranges.extend(common_pb2.IndexRange(first=start, count=end - start) for start, end in ranges)
+    _note_source(op.moved_from, source, call.indexes)
+    for each, indexes in sources[1:]:
+        _note_source(op.more_moved_from.add(), each, indexes)
     op.moved_final = call.final
     if any(call.expires_at_ms):
         otherwise = op.expires_at_ms[0] if op.expires_at_ms else 0
@@ -161,6 +164,12 @@ def plan_move(state: State, now_ms: int, call: MoveCall) -> record_pb2.RecordHea
     if any(call.deliver_at_ms):
         op.deliver_at_ms.extend(call.deliver_at_ms)
     return header
+
+
+def _note_source(left: record_pb2.QueueRanges, source: QueueState, indexes: Sequence[int]) -> None:
+    left.queue_id = source.queue_id
+    runs = ranges_of(indexes)
+    left.ranges.extend(common_pb2.IndexRange(first=start, count=end - start) for start, end in runs)
 
 
 def ranges_of(indexes: Sequence[int]) -> list[Run]:

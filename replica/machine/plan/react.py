@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from replica.machine.plan.columns import Columns
 from replica.machine.plan.dropping import NOTHING_LEAVES, Departing, leaving_of
@@ -17,6 +18,7 @@ from replica.machine.plan.lock import check_waiting, index_ranges
 from replica.machine.plan.move import MoveCall, plan_move, ranges_of
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.plan.unit_identity import UnitIdentity, check_follows
+from replica.machine.state.config import milliseconds
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
@@ -31,12 +33,23 @@ TARGETS_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What enters in the place of the targets, one each, in their order."""
+    """What enters one queue in the place of some targets, one each, in their order."""
 
     to: str
     columns: Columns
     expires_at_ms: Sequence[int]  # one each, 0: as the queue has it
     deliver_at_ms: Sequence[int]  # one each, 0: at once
+    targets: Sequence[int]  # rising indexes
+    queue_id: int  # where they are
+    others: Sequence[tuple[int, Sequence[int]]] = ()  # of other queues, whose copies follow
+
+
+class ReactHome(NamedTuple):
+    """A reaction at one of several queues (V18)."""
+
+    queue_id: int
+    targets: Sequence[int]
+    found: record_pb2.ReactionCounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +59,37 @@ class ReactCall:
     found: record_pb2.ReactionCounts  # what was found beside them, and them
     request_id: bytes
     request_hash: int
-    copies: Copies | None = None  # None: they are removed
+    copies: Sequence[Copies] = ()  # by queue; those in the place of which nothing enters are removed
     reports: Sequence[record_pb2.EnqueueOp] = ()  # of other queues, planned
-    keeps: record_pb2.EnqueueOp | None = None  # it is kept as well, planned
+    keeps: Sequence[record_pb2.EnqueueOp] = ()  # it is kept as well, planned; one a queue
     used: tuple[int, int] | None = None  # it was kept in that queue, at that index, and is used up
     forwards: record_pb2.EnqueueOp | None = None  # it goes on to another manager, planned
     identity: UnitIdentity | None = None  # of a step of the link that it came by
     lease_id: int = 0  # not 0: of a unit of work, which has locked the targets so
+    others: Sequence[ReactHome] = ()  # the same at other queues
+
+    @property
+    def homes(self) -> list[ReactHome]:
+        """At each queue."""
+        return [ReactHome(self.queue_id, self.targets, self.found), *self.others]
+
+    def removed(self, home: ReactHome) -> list[int]:
+        """Targets there in the place of which nothing enters."""
+        replaced = {
+            index
+            for each in self.copies
+            for queue_id, indexes in ((each.queue_id, each.targets), *each.others)
+            if queue_id == home.queue_id
+            for index in indexes
+        }
+        return [index for index in home.targets if index not in replaced]
 
     @property
     def entries(self) -> int:
         """Of the record's body."""
-        made = self.copies.columns.count if self.copies is not None else 0
-        return made + sum(each.count for each in (*self.reports, self.keeps, self.forwards) if each is not None)
+        made = sum(each.columns.count for each in self.copies)
+        beside = sum(each.count for each in self.reports) + sum(each.count for each in self.keeps)
+        return made + beside + (self.forwards.count if self.forwards is not None else 0)
 
 
 def check_reactions(queue: QueueState) -> None:
@@ -78,6 +109,14 @@ def check_count(queue: QueueState, count: int) -> None:
         raise Refused(common_pb2.REASON_TXN_TOO_LARGE, text, {"limit": str(TARGETS_MAX)})
 
 
+def check_once(queues: Sequence[QueueState]) -> None:
+    """V18: a record has one entry a queue."""
+    for place, queue in enumerate(queues):
+        if queue in queues[:place]:
+            text = f"queue {queue.name} is named twice: name each queue once"
+            raise Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": queue.name})
+
+
 def check_other(state: State, queue: QueueState, to: str, report_to: str) -> None:
     """Refused, also when nothing fits. A record has one entry a queue."""
     other = state.named(to) if to else None
@@ -91,11 +130,7 @@ def check_other(state: State, queue: QueueState, to: str, report_to: str) -> Non
 
 def plan_react(state: State, now_ms: int, call: ReactCall) -> record_pb2.RecordHeader:
     """Its body is one EnqueueBatch with the copies and the reports. Raises Refused with nothing done."""
-    queue = state.numbered(call.queue_id)
     assert call.request_id not in state.requests, "find_request comes first"
-    assert call.found.applied == len(call.targets), "what is acted on is what was found"
-    check_reactions(queue)
-    check_count(queue, len(call.targets))
     header = record_pb2.RecordHeader(
         time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash
     )
@@ -103,15 +138,20 @@ def plan_react(state: State, now_ms: int, call: ReactCall) -> record_pb2.RecordH
         check_follows(state, own)
         txn = header.txn
         txn.writer, txn.query_id, txn.number, txn.digest = own.writer, own.query_id, own.number, own.digest
-    removed = header.txn.removes.add(queue_id=queue.queue_id, final_state=FINAL_STATE_REACTED, reaction=call.found)
-    if call.targets:
-        check_waiting(queue, call.targets)
-        if call.copies is None:
-            removed.ranges.extend(index_ranges(call.targets))
+    check_count(state.numbered(call.queue_id), sum(len(home.targets) for home in call.homes))
+    leaving: dict[int, Departing] = {}
+    for home in call.homes:
+        queue = state.numbered(home.queue_id)
+        assert home.found.applied == len(home.targets), "what is acted on is what was found"
+        check_reactions(queue)
+        removed = header.txn.removes.add(queue_id=queue.queue_id, final_state=FINAL_STATE_REACTED, reaction=home.found)
+        if home.targets:
+            check_waiting(queue, home.targets)
+            removed.ranges.extend(index_ranges(call.removed(home)))
+        leaving[queue.queue_id] = leaving_of(queue, ranges_of(home.targets))
     if call.used is not None:
         store_id, index = call.used
         header.txn.removes.add(queue_id=store_id, final_state=FINAL_STATE_REACTED, ranges=index_ranges([index]))
-    leaving = {queue.queue_id: leaving_of(queue, ranges_of(call.targets))}
     header.txn.enqueues.extend(entering(state, now_ms, call, leaving, 0))
     return header
 
@@ -123,13 +163,14 @@ def entering(
     it by the same record before. Raises Refused.
     """
     found: list[record_pb2.EnqueueOp] = []
-    if call.targets and call.copies is not None:
-        queue = state.numbered(call.queue_id)
-        make = _change if call.copies.to == queue.name else _move
-        found.append(make(state, now_ms, queue, call, call.copies, leaving))
+    for each in call.copies:
+        queue = state.numbered(each.queue_id)
+        if each.to == queue.name:
+            found.append(_change(state, now_ms, queue, each, leaving))
+        else:
+            found.append(_move(state, now_ms, queue, call, each, leaving))
     found += call.reports
-    if call.keeps is not None:
-        found.append(call.keeps)
+    found += call.keeps
     if call.forwards is not None:
         found.append(call.forwards)
     for op in found:
@@ -161,11 +202,13 @@ def plan_report(
     return op
 
 
-def kept_ms(state: State, ttl_ms: int) -> int:
+def kept_ms(state: State, queue: QueueState, ttl_ms: int) -> int:
     """V11: how long it is kept; 0: as long as it may. Raises Refused."""
-    most = state.limits.kept_ms_max
+    most = milliseconds(queue.config.max_sticky_ttl) or state.limits.kept_ms  # an older version knew no attribute
     if not 0 <= ttl_ms <= most:
-        text = f"reaction.ttl is {ttl_ms} ms; a reaction is kept for {most} ms at most"
+        text = (
+            f"reaction.ttl is {ttl_ms} ms; queue {queue.name} keeps a reaction for {most} ms at most (max_sticky_ttl)"
+        )
         raise Refused(common_pb2.REASON_BAD_REQUEST, text, {"limit_ms": str(most)})
     return ttl_ms or most
 
@@ -214,11 +257,12 @@ def _move(
     move = MoveCall(
         queue.queue_id,
         copies.to,
-        call.targets,
+        copies.targets,
         copies.columns,
         FINAL_STATE_REACTED,
         *times,
         lease_id=call.lease_id,
+        more=copies.others,
         leaving=leaving.get(to.queue_id, NOTHING_LEAVES),
     )
     op = plan_move(state, now_ms, move).enqueue
@@ -227,12 +271,7 @@ def _move(
 
 
 def _change(
-    state: State,
-    now_ms: int,
-    queue: QueueState,
-    call: ReactCall,
-    copies: Copies,
-    leaves: Mapping[int, Departing],
+    state: State, now_ms: int, queue: QueueState, copies: Copies, leaves: Mapping[int, Departing]
 ) -> record_pb2.EnqueueOp:
     """V8: they leave and enter again."""
     check_may_enqueue(queue, min(queue.open_members, default=""))
@@ -245,7 +284,7 @@ def _change(
     # Before anything is dropped for them: that might be themselves.
     if length > queue.config.max_length or 0 < queue.config.max_bytes < size:
         raise _beyond(queue, common_pb2.REASON_QUEUE_FULL, "max_length or max_bytes")
-    free, through = of_no_group(queue, call.targets), min(queue.open_members)
+    free, through = of_no_group(queue, copies.targets), min(queue.open_members)
     entry = EnqueueCall(queue.name, b"", 0, columns, through, leaving=leaving, unfit=Unfit.NEVER, free=free)
     op = header_of(state, queue, now_ms, entry).enqueue
     if op.refusals:
@@ -253,7 +292,7 @@ def _change(
     assert not op.dropped, "they take their own place"
     op.queue, op.internal, op.updated = queue.name, True, True
     op.moved_from.queue_id = queue.queue_id
-    op.moved_from.ranges.extend(index_ranges(call.targets))
+    op.moved_from.ranges.extend(index_ranges(copies.targets))
     op.moved_final = FINAL_STATE_REACTED
     if any(copies.expires_at_ms):
         otherwise = op.expires_at_ms[0] if op.expires_at_ms else 0

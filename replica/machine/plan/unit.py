@@ -122,11 +122,11 @@ def _unlock(state: State, call: ReactCall, op: record_pb2.TxnOp) -> None:
     if settle is None:
         settle = op.settles.add(queue_id=queue.queue_id)
     settle.effects.append(unlocking(queue.leases[call.lease_id]))
-    if call.copies is None:
+    if gone := call.removed(call.homes[0]):
         removed = next((each for each in op.removes if each.queue_id == queue.queue_id), None)
         if removed is None:
             removed = op.removes.add(queue_id=queue.queue_id, final_state=FINAL_STATE_REACTED)
-        removed.ranges.extend(index_ranges(call.targets))
+        removed.ranges.extend(index_ranges(gone))
 
 
 def _check_size(state: State, call: UnitCall) -> None:

@@ -60,6 +60,7 @@ MUTABLE = (
     "xmit_batch",
     "xmit_linger",
     "group_timeout",
+    "max_sticky_ttl",
 )
 # What ConfigureQueue freezes (R040); replication and domain are chosen at creation for good.
 FROZEN = ("queue_type",)
@@ -70,7 +71,7 @@ _MEMBERS_OWN = ("address", "remote_clients_allowed")
 _ENUMS = ("persistence", "replication", "queue_type", "overflow", "default_settle", "group_mode", "lockstep")
 _TIMES = (
     *("lease_duration", "default_ttl", "empty_idle_expiry", "retry_delay_min", "retry_delay_max"),
-    *("reply_timeout", "completion_retention", "dedup_window", "xmit_linger", "group_timeout"),
+    *("reply_timeout", "completion_retention", "dedup_window", "xmit_linger", "group_timeout", "max_sticky_ttl"),
 )
 _ENABLING = MappingProxyType({"enqueue_enabled_at": "enqueue_enabled", "dequeue_enabled_at": "dequeue_enabled"})
 _READ_ONLY = set(_PLACE) | {field.name for field in admin_pb2.QueueInfo.DESCRIPTOR.fields} - {"config"}
@@ -150,6 +151,7 @@ def _resolved(asked_bytes: bytes, limits: Limits, defaults: bytes) -> bytes:
         ("completion_retention", limits.completion_ms),
         ("dedup_window", limits.message_dedup_ms),
         ("group_timeout", limits.group_ms if config.group_mode == admin_pb2.GROUP_MODE_COMPLETE else 0),
+        ("max_sticky_ttl", limits.kept_ms),
         ("empty_idle_expiry", 0 if config.HasField("empty_idle_expiry") else limits.empty_idle_ms),
     ):
         if ms and not milliseconds(getattr(config, name)):

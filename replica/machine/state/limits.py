@@ -39,6 +39,7 @@ class Limits:
     completion_ms: int = 300_000
     message_dedup_ms: int = 600_000
     message_dedup_max: int = 100_000
+    kept_ms: int = 3_600_000  # how long a reaction may be kept for it
 
     # One frame, so that a single client cannot fill a group commit.
     batch_messages_max: int = 10_000
@@ -86,7 +87,6 @@ class Limits:
     kept_max: int = 100_000
     kept_selectors_max: int = 1_000
     kept_hashes_max: int = 1_000_000  # ids that they name, together
-    kept_ms_max: int = 3_600_000
     # Leases of a queue whose acks are remembered (replicated).
     settled_leases_kept: int = 10_000
 

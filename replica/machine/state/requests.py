@@ -54,7 +54,7 @@ class RequestAnswer:
     behind: Sequence[admin_pb2.LeftBehind] = ()
     # txn: as in the record, without what only applying it needs
     entered: Sequence[record_pb2.EnqueueOp] = ()
-    reaction: record_pb2.ReactionCounts | None = None  # None: it was none
+    reactions: tuple[record_pb2.ReactionCounts, ...] = ()  # by queue, in the order of the call; empty: it was none
 
     def duplicate_run(self) -> DuplicateRun:
         answer = self.first_index, self.log_index, self.epoch, self.refusals, self.downgraded, self.doubles
@@ -226,9 +226,9 @@ def _parse(kind: str, data: bytes, log_index: int, epoch: int, version: int) -> 
             return RequestAnswer(kind, log_index, epoch, answer.reply.queue_id)
         case "txn":
             unit = answer.txn
-            reacted = unit.removes[0] if unit.removes else record_pb2.RemoveOp()
-            reaction = reacted.reaction if unit.removes else None
-            return RequestAnswer(kind, log_index, epoch, reacted.queue_id, entered=unit.enqueues, reaction=reaction)
+            queue_id = unit.removes[0].queue_id if unit.removes else 0
+            reactions = tuple(each.reaction for each in unit.removes if each.HasField("reaction"))
+            return RequestAnswer(kind, log_index, epoch, queue_id, entered=unit.enqueues, reactions=reactions)
         case "weights":
             table = answer.weights
             return RequestAnswer(kind, log_index, epoch, version=table.version, valid_until_ms=table.valid_until_ms)

@@ -34,6 +34,7 @@ from replica.services.messages.enqueue import SLICE_PROPERTIES, columns_and_body
 from replica.services.messages.one_way import OneWay
 from replica.services.messages.open_units import OpenUnitHandlers
 from replica.services.messages.produce import ProduceStream
+from replica.services.messages.reactive import enqueue_reactive
 from replica.services.messages.transact import TransactionHandlers
 from replica.services.messages.watching import WatchHandlers
 from tandemq.finding.names import is_full
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from replica.core.selection.filters import Filter
     from replica.machine import Columns
     from replica.node.members import Members
+    from replica.services.messages.react import ReactionHandlers
 
 SERVICE = "tandemq.v1.QueueService"
 DEQUEUE_BYTES = 4 << 20
@@ -69,8 +71,10 @@ BROWSE_PAGE_MAX = 1_000
 class QueueHandlers:
     """The handlers of QueueService."""
 
-    def __init__(self, members: Members) -> None:
+    def __init__(self, members: Members, reactions: ReactionHandlers) -> None:
+        """`reactions`: what a reactive message does."""
         self.members = members
+        self.reactions = reactions
         self.one_way = OneWay(members)
         self.units = OpenUnitHandlers(members)
         self.completions = CompletionHandlers(members, self.units)
@@ -111,6 +115,8 @@ class QueueHandlers:
             await abort(context, problem)
         parsed = await parse(EnqueueRequest, request, context, len(request))
         await check_request_id(parsed.request_id, context)
+        if parsed.HasField("reaction"):
+            return await enqueue_reactive(self.reactions, parsed, context)
         if is_full(parsed.queue) and not parsed.unit_id:
             return await self._elsewhere(parsed, context)
         if (problem := problem_of_ttl(parsed.messages) or problem_of_wait("wait", parsed.wait)) is not None:

@@ -5,29 +5,30 @@ what a turn does is decided in `reacting`.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
 from replica.core.ordering.reacting import Reacting
-from replica.core.ordering.reaction import outcome_of
+from replica.core.ordering.reaction import outcome_of, total_of
 from replica.core.ordering.travelling import report_place
 from replica.core.state.outcomes import Failed, Moved, ReactionDone
 from replica.machine import Refused
-from replica.machine.plan.content import RESERVED, check_message
-from replica.machine.state.segments import PRIORITIES
+from replica.machine.plan.content import check_message
+from replica.machine.plan.unit import QUEUES_MAX
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import REQUEST_BYTES_MAX, Context, check_request_id, parse
 from replica.services import filters, forward
 from replica.services.answers import Answered, FutureWaiter, header_of, level_of
-from replica.services.checks import problem_of_identity, problem_of_ttl, stale_epoch
+from replica.services.checks import problem_of_identity, stale_epoch
 from replica.services.elsewhere import ensure, ensure_kept
 from replica.services.locality import check_origin
+from replica.services.messages.changes import problem_of_update
 from replica.services.messages.onward import Entrance, home_of
 from replica.services.messages.open_units import OpenUnitHandlers
 from replica.services.messages.reaction_ways import ReactionWay, reaction_of, way_of
-from replica.services.weighing import problem_of_reaction
+from replica.services.weighing import problem_of_reaction, too_many
 from tandemq.ambient import monotonic_s
 from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -38,22 +39,29 @@ if TYPE_CHECKING:
     from replica.core.ordering.reaction import Reaction
     from replica.core.state.outcomes import Answer
     from replica.node.members import Members
+    from replica.services.messages.custom import Customs
+    from tandemq.peer.v1.record_pb2 import ReactionCounts
     from tandemq.v1.common_pb2 import ResponseHeader
 
 SERVICE = "tandemq.v1.ReactionService"
 RUNNING_MAX = 64
 """Reactions at one member that need more than one turn; each takes its turns of the one loop."""
 AGAIN_MS = 1_000
+INPUT_BYTES_MAX = 1 << 20
+"""For who is asked (custom)."""
+DECIDING_S = 0.25
+"""What a record, and its answer, need when everybody was asked: its caller is still to hear of it."""
 _NO_REPORT = (pb.EXCEPTION_REPORT_UNSPECIFIED, pb.EXCEPTION_REPORT_NONE)
 
 
 class ReactionHandlers:
     """The handlers of ReactionService at one member."""
 
-    def __init__(self, members: Members, *, enabled: bool) -> None:
+    def __init__(self, members: Members, customs: Customs, *, enabled: bool) -> None:
         """`enabled`: for clients of this member; those of its peer come by that one's door (V1)."""
         self.members = members
         self.units = OpenUnitHandlers(members)
+        self.customs = customs
         self.enabled = enabled
         self._looking = 0
 
@@ -74,9 +82,14 @@ class ReactionHandlers:
         named = problem_of_identity(parsed.writer, parsed.query_id, parsed.number, parsed.after)
         if (problem := _problem_of(parsed.reaction) or named) is not None:
             await abort(context, problem)
+        if parsed.unit_id and (parsed.reaction.HasField("custom") or parsed.more_queues):
+            text = "reaction.custom and more_queues are no part of a unit of work: leave out unit_id"
+            await abort(context, _bad(text))
         if await filters.check(parsed.reaction.target, context) is None:
             text = "reaction.target is empty: say which messages by ids, correlation_id, group_id or selector"
             await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
+        if (problem := too_many("queues", 1 + len(parsed.more_queues), QUEUES_MAX)) is not None:
+            await abort(context, problem)
         try:
             way = way_of(self.members, parsed)
         except Refused as refused:
@@ -90,7 +103,7 @@ class ReactionHandlers:
             request,
             context,
             lambda: home or self._home(parsed, way),
-            lambda domain: self._react(domain, parsed, way),
+            lambda domain: self._react(domain, parsed, way, context),
         )
 
     def _home(self, request: pb.ReactRequest, way: ReactionWay) -> Domain:
@@ -101,7 +114,7 @@ class ReactionHandlers:
             return domain
         return self.members.by_name.get(request.domain, domain)
 
-    async def _react(self, domain: Domain, request: pb.ReactRequest, way: ReactionWay) -> Answered:
+    async def _react(self, domain: Domain, request: pb.ReactRequest, way: ReactionWay, context: Context) -> Answered:
         if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
             return stale
         if request.unit_id and (other := self.units.problem_of_domain(domain, way.queue)) is not None:
@@ -109,24 +122,24 @@ class ReactionHandlers:
         if request.domain and request.domain != domain.shared.name:
             text = f"queue {way.queue} is in domain {domain.shared.name}, and the link carries to {request.domain}"
             return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": way.queue})
-        result = await self._carry_out(domain, request, way)
+        result = await self._carry_out(domain, request, way, context)
         if isinstance(result, Failed) and request.writer and _is_of_report(result, way):
             # A link does not wait for the place of a report; nothing was done.
             silent = pb.ReactRequest()
             silent.CopyFrom(request)
             silent.reaction.report_to = ""
-            result = await self._carry_out(domain, silent, way_of(self.members, silent))
+            result = await self._carry_out(domain, silent, way_of(self.members, silent), context)
         if not isinstance(result, ReactionDone):
             assert isinstance(result, Failed | Moved), "a reaction ends with its own answer"
             return result
         header = header_of(self.members, domain)
         header.epoch, header.copies = result.epoch, result.copies
         header.level = level_of(result.copies, volatile=False)
-        response = _response(result, header)
+        response = _response(request, result, header)
         response.forwarded = way.queue if result.counts.forwarded else ""
         return response.SerializeToString()
 
-    async def _carry_out(self, domain: Domain, request: pb.ReactRequest, way: ReactionWay) -> Answer:
+    async def _carry_out(self, domain: Domain, request: pb.ReactRequest, way: ReactionWay, context: Context) -> Answer:
         """With the queues that it needs of the manager's own."""
         for name in way.names[1:]:
             if (elsewhere := self._elsewhere(domain, name)) is not None:
@@ -135,11 +148,21 @@ class ReactionHandlers:
             lack = await ensure(self.members, domain, onward.through, onward.target) if onward is not None else None
             if lack is not None:
                 return lack
-        if way.onward is None and way.asked.HasField("ttl"):
-            lack = await ensure_kept(self.members, domain, way.queue)
+        keeps = way.onward is None and way.asked.HasField("ttl")
+        for name in (way.queue, *way.others) if keeps else ():
+            lack = await ensure_kept(self.members, domain, name)
             if lack is not None:
                 return lack
-        return await self._run(domain, reaction_of(self.members, request, way))
+        custom = way.asked.custom
+        if custom.name and (problem := self.customs.problem_of(custom.name, self.members.member)) is not None:
+            return problem
+        reaction = reaction_of(self.members, request, way)
+        try:
+            return await self._run(domain, reaction, custom, self._until_s(context))
+        finally:
+            for home in reaction.homes:
+                if home.asking is not None:
+                    self.customs.count(home.queue, home.asking)
 
     def _elsewhere(self, domain: Domain, to: str) -> Failed | None:
         """A record is of one domain."""
@@ -153,7 +176,13 @@ class ReactionHandlers:
         )
         return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": to})
 
-    async def _run(self, domain: Domain, reaction: Reaction) -> Answer:
+    def _until_s(self, context: Context) -> float:
+        """Of the loop, when nobody is asked any more."""
+        total_s = self.customs.total_s
+        left_s = forward.time_left_s(context, int(1_000 * (total_s + DECIDING_S))) - DECIDING_S
+        return asyncio.get_running_loop().time() + min(total_s, left_s)
+
+    async def _run(self, domain: Domain, reaction: Reaction, custom: pb.ReactionCustom, until_s: float) -> Answer:
         """Turn by turn. It stops when nobody waits any more: nothing was done then."""
         reacting = Reacting(domain.shared, domain.orders, domain.dying.read, domain.consumers.exact_of)
         node, waiter = self.members.node, FutureWaiter()
@@ -168,6 +197,9 @@ class ReactionHandlers:
             self._looking += 1
             try:
                 while not over:
+                    for home in reaction.homes:
+                        if home.asking is not None and home.asking.questions:
+                            await self.customs.ask(custom, home.queue, home.asking, until_s)
                     async with self.members.looking:
                         await asyncio.sleep(took_s)  # everybody else has as much of the loop
                         began_s = monotonic_s()
@@ -196,50 +228,54 @@ def _problem_of(reaction: pb.Reaction) -> Failed | None:
             return _bad(f"reaction.{name} {value} is unknown; known are {', '.join(known.keys()[1:])}")
     action = reaction.WhichOneof("action")
     if action is None:
-        return _bad("the reaction has no action; say delete, move or update")
+        return _bad("the reaction has no action; say delete, move, update or custom")
     if action == "move" and not reaction.move.queue:
         return _bad("reaction.move.queue is empty: say where the messages are to go")
     if action != "delete" and reaction.exception_report not in _NO_REPORT:
         return _bad("reaction.exception_report goes with delete: nothing else ends a message")
-    return _problem_of_update(reaction.update) if action == "update" else None
+    if action == "custom":
+        return _problem_of_custom(reaction)
+    return problem_of_update(reaction.update) if action == "update" else None
 
 
-def _problem_of_update(update: pb.ReactionUpdate) -> Failed | None:
-    """What no sender may send, either."""
-    if not update.ListFields():
-        return _bad("reaction.update changes nothing; name at least one field")
-    if update.priority >= PRIORITIES:
-        return refusal(Reason.REASON_BAD_ATTRIBUTE, f"priority {update.priority}; the highest is {PRIORITIES - 1}")
-    if any(name.startswith(RESERVED) for name in update.remove_properties):
-        return _bad(f"names that begin with {RESERVED} are the manager's; leave them out of remove_properties")
-    sent = Message(payload=update.payload, content_type=update.content_type, properties=update.set_properties)
-    for name in ("ttl", "delay"):
-        if update.HasField(name):
-            getattr(sent, name).CopyFrom(getattr(update, name))
+def _problem_of_custom(reaction: pb.Reaction) -> Failed | None:
+    custom = reaction.custom
+    if not custom.name:
+        return _bad("reaction.custom.name is empty: say who is to be asked")
+    if reaction.HasField("ttl"):
+        return _bad("reaction.custom cannot be kept: nobody is asked about what arrives later; leave out ttl")
+    if (size := custom.ByteSize()) > INPUT_BYTES_MAX:
+        text = f"reaction.custom has {size} bytes; it may have {INPUT_BYTES_MAX}"
+        return refusal(Reason.REASON_MESSAGE_TOO_LARGE, text, {"limit": str(INPUT_BYTES_MAX)})
     try:
-        check_message(sent)
+        check_message(Message(content_type=custom.content_type, properties=custom.properties))
     except Refused as refused:
         return refusal(refused.reason, refused.message, refused.metadata)
-    return problem_of_ttl((sent,))
+    return None
 
 
 def _bad(text: str) -> Failed:
     return refusal(Reason.REASON_BAD_REQUEST, text)
 
 
-def _response(done: ReactionDone, header: ResponseHeader) -> pb.ReactResponse:
-    """V14."""
-    counts = done.counts
-    return pb.ReactResponse(
+def _response(request: pb.ReactRequest, done: ReactionDone, header: ResponseHeader) -> pb.ReactResponse:
+    """V14; of several queues their sums, and each (V18)."""
+    every = (done.counts, *done.others)
+    counts = total_of(every)
+    response = pb.ReactResponse(
         header=header,
         outcome=pb.REACTION_OUTCOME_HELD if done.held else outcome_of(counts),
-        applied=counts.applied,
-        locked=counts.locked,
-        inert=counts.inert,
-        dying=counts.dying,
-        refused=counts.refused,
-        kept=counts.kept,
         duplicate=done.duplicate,
         unreported=counts.unreported,
         held=done.held,
+        **_facts(counts),
     )
+    names = (request.queue, *request.more_queues)
+    for name, each in zip(names, every, strict=True) if done.others else ():
+        response.homes.add(queue=name, outcome=outcome_of(each), **_facts(each))
+    return response
+
+
+def _facts(counts: ReactionCounts) -> dict[str, Any]:
+    names = ("applied", "locked", "inert", "dying", "refused", "kept", "left", "failed")
+    return {name: getattr(counts, name) for name in names}

@@ -4,9 +4,10 @@ goes on (V17). Orders nothing.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica.core.ordering.reaction import Reaction, ToKeep
+from replica.core.ordering.reaction import Advice, Reaction, ToKeep
 from replica.core.ordering.travelling import GoesOn, SourceIds, report_place
 from replica.core.selection.filters import filter_of
 from replica.machine import Refused, UnitIdentity, milliseconds
@@ -32,12 +33,14 @@ class ReactionWay(NamedTuple):
     """As it is carried out here: its names are of this manager, but for a report that goes to another one."""
     report: Onward | None
     """Where that goes."""
+    others: tuple[str, ...] = ()
+    """Other queues here, on which it acts as well (V18)."""
 
     @property
     def names(self) -> list[str]:
         """Of queues here."""
         to, report_to = self.asked.move.queue, report_place(self.asked.report_to)[0]
-        return [name for name in (self.queue, to, report_to) if name]
+        return [name for name in (self.queue, *self.others, to, report_to) if name]
 
 
 def way_of(members: Members, request: pb.ReactRequest) -> ReactionWay:
@@ -50,17 +53,32 @@ def way_of(members: Members, request: pb.ReactRequest) -> ReactionWay:
     if isinstance(where, str):
         if asked.HasField("move"):
             asked.move.queue = _here(members, asked.move.queue)
-        return ReactionWay(where, None, asked, None if isinstance(report, str) else report)
+        others = tuple(_of_several(members, name) for name in request.more_queues)
+        return ReactionWay(where, None, asked, None if isinstance(report, str) else report, others)
     if request.hops >= HOPS_MAX:
         text = f"the reaction has come through {request.hops} managers: their resolvers lead in a circle"
         raise Refused(Reason.REASON_LOOP_LIMIT, text)
     if request.unit_id:
         text = f"{request.queue} is a queue of another manager; in a unit of work a reaction is for queues of this one"
         raise Refused(Reason.REASON_BAD_REQUEST, text, {"queue": request.queue})
+    if request.more_queues:
+        raise _alone(request.queue)
     _check_goes_on(asked)
     if not isinstance(report, str) and report.through == where.through:
         asked.report_to, report = "", ""  # that part of it reports there
     return ReactionWay(where.through, where, asked, None if isinstance(report, str) else report)
+
+
+def _of_several(members: Members, name: str) -> str:
+    where = onward_of(members, name)
+    if not isinstance(where, str):
+        raise _alone(name)
+    return where
+
+
+def _alone(name: str) -> Refused:
+    text = f"{name} is a queue of another manager; one call reacts to it alone, and to several queues of this one"
+    return Refused(Reason.REASON_BAD_REQUEST, text, {"queue": name})
 
 
 def _here(members: Members, name: str) -> str:
@@ -73,8 +91,8 @@ def _here(members: Members, name: str) -> str:
 
 def _check_goes_on(asked: pb.Reaction) -> None:
     """What does not go to another manager."""
-    if asked.HasField("move"):
-        text = "a reaction for a queue of another manager deletes or updates; move is for queues of this one"
+    if asked.HasField("move") or asked.HasField("custom"):
+        text = "a reaction for a queue of another manager deletes or updates; move and custom act here alone"
         raise Refused(Reason.REASON_BAD_REQUEST, text)
     if asked.HasField("update") and asked.scope == pb.REACTION_SCOPE_ALL:
         text = "a reaction for a queue of another manager updates the first message that fits, not all of them"
@@ -90,14 +108,15 @@ def reaction_of(members: Members, request: pb.ReactRequest, way: ReactionWay) ->
     if request.source and target.places is not None:
         target, named = target._replace(places=None), SourceIds(request.source, frozenset(asked.target.ids))
     report_to, report_as = report_place(asked.report_to)
-    return Reaction(
+    made = Reaction(
         way.queue,
         target,
         asked.scope != pb.REACTION_SCOPE_ALL,
         request.request_id,
-        fingerprint(b"React", request.queue.encode(), request.reaction.SerializeToString(deterministic=True)),
+        _digest(request, request.reaction),
         to=asked.move.queue,
         update=asked.update if asked.HasField("update") else None,
+        asking=_advice(asked),
         report_to=report_to,
         report_as=report_as,
         correlation_id=asked.correlation_id,
@@ -109,6 +128,17 @@ def reaction_of(members: Members, request: pb.ReactRequest, way: ReactionWay) ->
         identity=_identity(request) if request.writer else None,
         unit=request.unit_id,
     )
+    made.others = [replace(made, queue=name, asking=_advice(asked)) for name in way.others]
+    return made
+
+
+def _digest(request: pb.ReactRequest, reaction: pb.Reaction) -> int:
+    names = [name.encode() for name in (request.queue, *request.more_queues)]
+    return fingerprint(b"React", *names, reaction.SerializeToString(deterministic=True))
+
+
+def _advice(reaction: pb.Reaction) -> Advice | None:
+    return Advice(reaction.custom.name) if reaction.HasField("custom") else None
 
 
 def _keep(reaction: pb.Reaction) -> ToKeep | None:
@@ -130,5 +160,4 @@ def _identity(request: pb.ReactRequest) -> UnitIdentity:
     lasting = pb.Reaction()
     lasting.CopyFrom(request.reaction)
     lasting.ClearField("ttl")  # what is left of it is never the same
-    content = fingerprint(b"React", request.queue.encode(), lasting.SerializeToString(deterministic=True))
-    return UnitIdentity(request.writer, request.query_id, request.number, request.after, content)
+    return UnitIdentity(request.writer, request.query_id, request.number, request.after, _digest(request, lasting))

@@ -140,7 +140,8 @@ def _reacted(op: TxnOp) -> Iterator[tuple[int, Iterable[IndexRange]]]:
         yield remove.queue_id, remove.ranges
     for enqueue in op.enqueues:
         if enqueue.moved_final == FINAL_STATE_REACTED:
-            yield enqueue.moved_from.queue_id, enqueue.moved_from.ranges
+            for left in (enqueue.moved_from, *enqueue.more_moved_from):
+                yield left.queue_id, left.ranges
 
 
 def _merged(spans: _Spans) -> _Spans:

@@ -37,10 +37,12 @@ class EnqueueOutline(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[MessageOutline, _Mapping]]] = ...) -> None: ...
 
 class EnqueueSum(_message.Message):
-    __slots__ = ("messages",)
+    __slots__ = ("messages", "reaction")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    REACTION_FIELD_NUMBER: _ClassVar[int]
     messages: MessageOutline
-    def __init__(self, messages: _Optional[_Union[MessageOutline, _Mapping]] = ...) -> None: ...
+    reaction: ReactionOutline
+    def __init__(self, messages: _Optional[_Union[MessageOutline, _Mapping]] = ..., reaction: _Optional[_Union[ReactionOutline, _Mapping]] = ...) -> None: ...
 
 class TransactOutline(_message.Message):
     __slots__ = ("puts",)
@@ -67,10 +69,18 @@ class ReactOutline(_message.Message):
     def __init__(self, reaction: _Optional[_Union[ReactionOutline, _Mapping]] = ...) -> None: ...
 
 class ReactionOutline(_message.Message):
-    __slots__ = ("update",)
+    __slots__ = ("update", "custom")
     UPDATE_FIELD_NUMBER: _ClassVar[int]
+    CUSTOM_FIELD_NUMBER: _ClassVar[int]
     update: UpdateOutline
-    def __init__(self, update: _Optional[_Union[UpdateOutline, _Mapping]] = ...) -> None: ...
+    custom: CustomOutline
+    def __init__(self, update: _Optional[_Union[UpdateOutline, _Mapping]] = ..., custom: _Optional[_Union[CustomOutline, _Mapping]] = ...) -> None: ...
+
+class CustomOutline(_message.Message):
+    __slots__ = ("properties",)
+    PROPERTIES_FIELD_NUMBER: _ClassVar[int]
+    properties: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, properties: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class UpdateOutline(_message.Message):
     __slots__ = ("set_properties",)

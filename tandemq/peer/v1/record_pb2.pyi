@@ -169,7 +169,7 @@ class Refusal(_message.Message):
     def __init__(self, ordinal: _Optional[int] = ..., reason: _Optional[_Union[_common_pb2.Reason, str]] = ...) -> None: ...
 
 class EnqueueOp(_message.Message):
-    __slots__ = ("queue_id", "client_id", "first_sequence", "count", "first_index", "refusals", "priorities", "expires_at_ms", "volatiles", "payload_bytes", "downgraded", "internal", "deliver_at_ms", "groups", "dedup_ids", "duplicates", "moved_from", "moved_final", "dropped", "addressed", "answers", "first_ordinal", "queue", "updated", "group_sequences", "lasts_in_group", "group_bytes", "staged", "kept")
+    __slots__ = ("queue_id", "client_id", "first_sequence", "count", "first_index", "refusals", "priorities", "expires_at_ms", "volatiles", "payload_bytes", "downgraded", "internal", "deliver_at_ms", "groups", "dedup_ids", "duplicates", "moved_from", "moved_final", "dropped", "addressed", "answers", "first_ordinal", "queue", "updated", "group_sequences", "lasts_in_group", "group_bytes", "staged", "kept", "more_moved_from")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -199,6 +199,7 @@ class EnqueueOp(_message.Message):
     GROUP_BYTES_FIELD_NUMBER: _ClassVar[int]
     STAGED_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
+    MORE_MOVED_FROM_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     client_id: bytes
     first_sequence: int
@@ -228,7 +229,8 @@ class EnqueueOp(_message.Message):
     group_bytes: _containers.RepeatedScalarFieldContainer[int]
     staged: int
     kept: KeptKey
-    def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., duplicates: _Optional[_Iterable[_Union[_queue_service_pb2.EntryDuplicate, _Mapping]]] = ..., moved_from: _Optional[_Union[QueueRanges, _Mapping]] = ..., moved_final: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., dropped: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., addressed: _Optional[_Iterable[int]] = ..., answers: _Optional[_Union[QueueRanges, _Mapping]] = ..., first_ordinal: _Optional[int] = ..., queue: _Optional[str] = ..., updated: bool = ..., group_sequences: _Optional[_Iterable[int]] = ..., lasts_in_group: _Optional[_Iterable[bool]] = ..., group_bytes: _Optional[_Iterable[int]] = ..., staged: _Optional[int] = ..., kept: _Optional[_Union[KeptKey, _Mapping]] = ...) -> None: ...
+    more_moved_from: _containers.RepeatedCompositeFieldContainer[QueueRanges]
+    def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., duplicates: _Optional[_Iterable[_Union[_queue_service_pb2.EntryDuplicate, _Mapping]]] = ..., moved_from: _Optional[_Union[QueueRanges, _Mapping]] = ..., moved_final: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., dropped: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., addressed: _Optional[_Iterable[int]] = ..., answers: _Optional[_Union[QueueRanges, _Mapping]] = ..., first_ordinal: _Optional[int] = ..., queue: _Optional[str] = ..., updated: bool = ..., group_sequences: _Optional[_Iterable[int]] = ..., lasts_in_group: _Optional[_Iterable[bool]] = ..., group_bytes: _Optional[_Iterable[int]] = ..., staged: _Optional[int] = ..., kept: _Optional[_Union[KeptKey, _Mapping]] = ..., more_moved_from: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ...) -> None: ...
 
 class TxnOp(_message.Message):
     __slots__ = ("settles", "enqueues", "unit_id", "replies", "removes", "writer", "number", "digest", "query_id")
@@ -489,7 +491,7 @@ class KeptKey(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., by: _Optional[_Union[KeptBy, str]] = ..., hashes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ReactionCounts(_message.Message):
-    __slots__ = ("applied", "locked", "inert", "dying", "refused", "kept", "unreported", "forwarded")
+    __slots__ = ("applied", "locked", "inert", "dying", "refused", "kept", "unreported", "forwarded", "left", "failed")
     APPLIED_FIELD_NUMBER: _ClassVar[int]
     LOCKED_FIELD_NUMBER: _ClassVar[int]
     INERT_FIELD_NUMBER: _ClassVar[int]
@@ -498,6 +500,8 @@ class ReactionCounts(_message.Message):
     KEPT_FIELD_NUMBER: _ClassVar[int]
     UNREPORTED_FIELD_NUMBER: _ClassVar[int]
     FORWARDED_FIELD_NUMBER: _ClassVar[int]
+    LEFT_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
     applied: int
     locked: int
     inert: int
@@ -506,7 +510,9 @@ class ReactionCounts(_message.Message):
     kept: bool
     unreported: int
     forwarded: bool
-    def __init__(self, applied: _Optional[int] = ..., locked: _Optional[int] = ..., inert: _Optional[int] = ..., dying: _Optional[int] = ..., refused: _Optional[int] = ..., kept: bool = ..., unreported: _Optional[int] = ..., forwarded: bool = ...) -> None: ...
+    left: int
+    failed: int
+    def __init__(self, applied: _Optional[int] = ..., locked: _Optional[int] = ..., inert: _Optional[int] = ..., dying: _Optional[int] = ..., refused: _Optional[int] = ..., kept: bool = ..., unreported: _Optional[int] = ..., forwarded: bool = ..., left: _Optional[int] = ..., failed: _Optional[int] = ...) -> None: ...
 
 class SaveOp(_message.Message):
     __slots__ = ("queue_id", "ranges", "bodies", "next_index")

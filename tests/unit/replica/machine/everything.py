@@ -334,7 +334,7 @@ def reaction(driver: Driver) -> None:
     queue_id = driver.master.queue_id("reactive")
     assert queue_id is not None
     order(driver, plan_react, ReactCall(queue_id, [1], ReactionCounts(applied=1, locked=2), b"R" * 16, 1))
-    copies = Copies("reactive", columns_of(batch_of([2])), [0], [0])
+    copies = [Copies("reactive", columns_of(batch_of([2])), [0], [0], [2], queue_id)]
     order(driver, plan_react, ReactCall(queue_id, [2], ReactionCounts(applied=1), b"C" * 16, 1, copies))
     driver.create("SYSTEM.REACTIVE/reactive", enqueue_enabled=False, dequeue_enabled=False)
     queue = driver.master.queue(queue_id)
@@ -343,4 +343,4 @@ def reaction(driver: Driver) -> None:
     ):
         keeps = plan_keep(driver.master.state, driver.now_ms, queue, key, columns_of(batch_of([1])))
         found = ReactionCounts(kept=True)
-        order(driver, plan_react, ReactCall(queue_id, [], found, b"K" * 15 + bytes([number]), 1, keeps=keeps))
+        order(driver, plan_react, ReactCall(queue_id, [], found, b"K" * 15 + bytes([number]), 1, keeps=[keeps]))

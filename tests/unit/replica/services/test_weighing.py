@@ -26,7 +26,7 @@ from tandemq.peer.v1 import outline_pb2
 from tandemq.v1.common_pb2 import REASON_BAD_REQUEST, REASON_TXN_TOO_LARGE
 from tandemq.v1.message_pb2 import Message, MessageBatch, Properties, PropertyValue
 from tandemq.v1.queue_service_pb2 import EnqueueBatch, EnqueueRequest, ProduceRequest, ReplyRequest
-from tandemq.v1.reaction_service_pb2 import Reaction, ReactionUpdate, ReactRequest
+from tandemq.v1.reaction_service_pb2 import Reaction, ReactionCustom, ReactionUpdate, ReactRequest
 from tandemq.v1.stage_service_pb2 import StageRequest
 from tandemq.v1.transaction_service_pb2 import CommitRequest, QueueMessages, TransactRequest
 
@@ -141,7 +141,8 @@ def test_many_messages_with_few_properties_each_are_not_too_many() -> None:
 
 
 def test_a_sum_has_the_field_of_its_outline() -> None:
-    (sum_of,), (outline,) = outline_pb2.EnqueueSum.DESCRIPTOR.fields, outline_pb2.EnqueueOutline.DESCRIPTOR.fields
+    (outline,) = outline_pb2.EnqueueOutline.DESCRIPTOR.fields
+    sum_of = outline_pb2.EnqueueSum.DESCRIPTOR.fields_by_name[outline.name]
     assert (sum_of.name, sum_of.number, sum_of.message_type) == (outline.name, outline.number, outline.message_type)
     assert (sum_of.is_repeated, outline.is_repeated) == (False, True), "so that its occurrences are merged"
 
@@ -236,3 +237,19 @@ def test_a_change_is_weighed_by_its_properties() -> None:
     found = problem_of_reaction(request(COSTLY + 1))
     assert found is not None
     assert found.reason == REASON_BAD_REQUEST
+
+
+@pytest.mark.parametrize("name", ["update", "custom"])
+def test_a_reactive_message_has_no_more_than_the_call_that_it_is(name: str) -> None:
+    def reaction(count: int) -> Reaction:
+        if name == "update":
+            return Reaction(update=ReactionUpdate(payload=LONG, set_properties=numbered(count)))
+        return Reaction(custom=ReactionCustom(payload=LONG, properties=numbered(count)))
+
+    def sent(count: int) -> bytes:
+        return EnqueueRequest(messages=[Message()], reaction=reaction(count)).SerializeToString()
+
+    assert problem_of_request(sent(COSTLY), LIMITS) is None
+    assert problem_of_request(sent(COSTLY + 1), LIMITS) is not None
+    assert problem_of_reaction(ReactRequest(reaction=reaction(COSTLY)).SerializeToString()) is None
+    assert problem_of_reaction(ReactRequest(reaction=reaction(COSTLY + 1)).SerializeToString()) is not None

@@ -8,6 +8,7 @@ import pytest
 
 from replica.core.ordering import kept_looks, kept_reactions
 from replica.core.state.calls import PendingEnqueue
+from replica.core.state.outcomes import Failed
 from replica.machine import EnqueueCall, Limits, columns_of
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_PURGE
 from tandemq.v1 import reaction_service_pb2 as pb
@@ -15,7 +16,7 @@ from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import MessageBatch
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 from tests.support.clients import Reader, Waiter
-from tests.unit.replica.core.ordering.test_dying import info, payloads, take
+from tests.unit.replica.core.ordering.test_dying import contents, info, payloads, take
 from tests.unit.replica.core.ordering.test_kept_reactions import (
     ALL,
     DELETE,
@@ -141,3 +142,20 @@ def test_v11_it_acts_no_more_when_its_time_is_over_and_no_record_has_said_so() -
     master.submit(PendingEnqueue(Waiter(), call, rows.SerializeToString()))
     pair.settle(200)
     assert payloads(master, "q") == [b"1"]
+
+
+@pytest.mark.requirement("R199")
+def test_v11_the_queue_says_how_long_a_reaction_may_be_kept() -> None:
+    pair, master = begin()
+    update(pair, "q", max_sticky_ttl={"seconds": 7_200})
+    assert counts(keep(pair, ttl_ms=7_200_000, group_id="g")) == {"kept": True}
+    assert counts(keep(pair, ttl_ms=0, number=2, group_id="h")) == {"kept": True}
+    update(pair, "q", max_sticky_ttl={"seconds": 5})
+    refused = keep(pair, ttl_ms=5_001, number=3, group_id="i")
+    assert isinstance(refused, Failed)
+    assert (refused.reason, refused.metadata) == (Reason.REASON_BAD_REQUEST, {"limit_ms": "5000"})
+    assert counts(keep(pair, ttl_ms=0, number=4, group_id="j")) == {"kept": True}
+    pair.settle(6_000)
+    assert len(contents(master, STORE)) == 2, "what is kept already stays for its own time"
+    send(pair, "q", b"1", b"2", group_ids=["h", "j"])
+    assert payloads(master, "q") == [b"2"]

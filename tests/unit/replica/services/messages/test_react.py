@@ -8,7 +8,9 @@ from typing import Any, cast
 import pytest
 
 from replica.services import forward
+from replica.services.messages.custom import Customs
 from replica.services.messages.react import ReactionHandlers
+from tandemq.config_custom import Custom
 from tests.unit.replica.services.admin.test_journal import Context, RefusedError
 
 
@@ -23,7 +25,7 @@ async def asked(context: Context, *, enabled: bool) -> str:
     """Why a call without anything in it is refused."""
     members = cast("Any", SimpleNamespace(member="a", node=SimpleNamespace(limits=SimpleNamespace(batch_bytes_max=1))))
     with pytest.raises(RefusedError) as refused:
-        await ReactionHandlers(members, enabled=enabled).react(b"", context)
+        await ReactionHandlers(members, Customs(Custom()), enabled=enabled).react(b"", context)
     return str(refused.value)
 
 
