@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from grpc import StatusCode
 
 import tandemq
 from chaos.cluster import Cluster
@@ -16,9 +17,16 @@ from tandemq import aio
 from tandemq.client.filtering import Where
 from tandemq.client.reactions import Cancel, Change, MoveTo, Outcome
 from tandemq.errors import InvalidRequest, Refused, UnitAborted
+from tandemq.v1.message_pb2 import Message
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_ONE_WAY_ACK, QueueConfig
+from tandemq.v1.queue_service_pb2 import EnqueueRequest
+from tandemq.v1.reaction_service_pb2 import REACTION_OUTCOME_HELD, Reaction, ReactRequest
+from tandemq.v1.reaction_service_pb2_grpc import ReactionServiceStub
+from tandemq.v1.transaction_service_pb2 import CommitRequest
+from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.support import new_name, roles, stopped_at_end
+from tests.integration.support import new_id, new_name, raw_to, refused, roles, stopped_at_end
+from tests.integration.test_open_units import begun
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S
 
@@ -105,6 +113,33 @@ def test_the_blocking_unit_has_the_same_call(pair: Cluster) -> None:
         assert client.get_queue(name).length == 0
         client.enqueue(name, [b"3"])
         assert [*client.browse(name)] == []
+
+
+@pytest.mark.requirement("R190", "R212", "R216")
+async def test_v2_v10_v15_v18_what_a_unit_takes_and_what_it_names_as_no_part_of_it(
+    client: aio.Client, pair: Cluster
+) -> None:
+    orders, notes = await queues(client)
+    await client.enqueue(orders, [b"1"])
+    master, _ = await roles(pair)
+    everything = Reaction(delete={}, target={"selector": "tq_index > 0"})
+    asking = Reaction(custom={"name": "them"}, target={"selector": "tq_index > 0"})
+    reactive = EnqueueRequest(queue=orders, messages=[Message()], reaction=everything)
+    async with raw_to(pair.endpoint(master)) as (member,):
+        unit_id = await begun(member, orders)
+        for wrong in ({"reaction": asking}, {"reaction": everything, "more_queues": [notes]}):
+            request = ReactRequest(queue=orders, request_id=new_id(), unit_id=unit_id, **wrong)
+            with refused("BAD_REQUEST", StatusCode.INVALID_ARGUMENT, "no part of a unit of work"):
+                await ReactionServiceStub(member.channel).React(request)
+        put = EnqueueRequest(request_id=new_id())
+        put.MergeFrom(reactive)
+        with refused("BAD_REQUEST", StatusCode.INVALID_ARGUMENT, "a reactive message"):
+            await TransactionServiceStub(member.channel).Commit(CommitRequest(unit_id=unit_id, puts=[put]))
+        put.unit_id = unit_id
+        done = await member.queue.Enqueue(put)
+        assert (done.reacted.outcome, done.reacted.held) == (REACTION_OUTCOME_HELD, 1)
+        await TransactionServiceStub(member.channel).Commit(CommitRequest(unit_id=unit_id))
+    assert await contents(client, orders) == []
 
 
 @pytest.mark.promise

@@ -138,6 +138,9 @@ class OpenUnitHandlers:
                 await abort(
                     context, refusal(Reason.REASON_BAD_REQUEST, "a put of another unit of work than the commit")
                 )
+            if put.HasField("reaction"):
+                text = "a reactive message is no put of a commit: send it before, with the unit_id"
+                await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
             if (problem := problem_of_ttl(put.messages)) is not None:
                 await abort(context, problem)
             put.unit_id = request.unit_id

@@ -34,7 +34,8 @@ async def enqueue_reactive(reactions: ReactionHandlers, request: EnqueueRequest,
         unit_id=request.unit_id,
     )
     done = ReactResponse.FromString(await reactions.react(asked.SerializeToString(), context))
-    return EnqueueResponse(header=done.header, duplicate=done.duplicate, reacted=done).SerializeToString()
+    made = EnqueueResponse(header=done.header, duplicate=done.duplicate, forwarded=done.forwarded, reacted=done)
+    return made.SerializeToString()
 
 
 def _problem_of(request: EnqueueRequest) -> str | None:

@@ -11,15 +11,17 @@ from replica.machine import AckBatchCall
 from replica.services.links.carrier import Carrier, NotHere
 from tandemq import Outgoing
 from tandemq.client import aio
-from tandemq.client.calls import TRANSACTION_SERVICE
+from tandemq.client.calls import QUEUE_SERVICE, TRANSACTION_SERVICE
 from tandemq.client.filtering import Where
 from tandemq.client.identity import new_request_id
-from tandemq.client.reactions import Cancel, Change, Outcome
+from tandemq.client.reactions import Cancel, Change, Custom, Outcome
 from tandemq.config_links import Links
 from tandemq.embedded import open_manager
-from tandemq.errors import NotFound
+from tandemq.errors import InvalidRequest, NotFound
 from tandemq.v1.message_pb2 import Message
 from tandemq.v1.queue_admin_service_pb2 import OVERFLOW_DROP_HEAD, OVERFLOW_REJECT, QueueConfig
+from tandemq.v1.queue_service_pb2 import EnqueueRequest, EnqueueResponse
+from tandemq.v1.reaction_service_pb2 import Reaction
 from tandemq.v1.transaction_service_pb2 import QueueMessages, TransactRequest, TransactResponse
 from tests.support.until import until
 from tests.unit.replica.services.links.linked import DISABLED, ENABLED, XMIT, Managers, is_empty, payloads
@@ -269,3 +271,46 @@ async def test_v17_what_only_says_that_it_is_a_reaction_is_a_message(managers: M
             await east.links.own.caller.call(TRANSACTION_SERVICE + "Transact", request, TransactResponse)
             await until(lambda: is_empty(east), "it has left")
             assert await payloads(west) == [b"\xff\xff\xff"]
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("R216")
+async def test_v17_a_program_and_several_queues_are_for_queues_of_one_manager(managers: Managers) -> None:
+    async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+        for name in ("q", "r"):
+            await east.create_queue(name, OPEN)
+            await east.enqueue(name, [b"1"])
+        for queues, action in ((TO, Custom("them")), ([TO, "q"], Cancel()), (["q", TO], Cancel())):
+            with pytest.raises(InvalidRequest, match=r"BAD_REQUEST.* of another manager") as refused:
+                await east.react(queues, "tq_index > 0", action, forward=True)
+            assert refused.value.definite
+        with pytest.raises(NotFound):
+            await east.get_queue(XMIT)
+        done = await east.react(["q", "//east/r"], "tq_index > 0", Cancel(), forward=True)
+        assert [(home.queue, home.applied) for home in done.homes] == [("q", 1), ("//east/r", 1)]
+
+
+@pytest.mark.slow
+@pytest.mark.requirement("R190")
+async def test_v2_v17_a_reactive_message_takes_the_way_of_the_messages(managers: Managers) -> None:
+    """By Enqueue to a full name: on what waits here, else behind it to the other manager, and never stored as such."""
+    async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+
+        async def reactive(name: str) -> EnqueueResponse:
+            reaction = Reaction(delete={}, target={"correlation_id": name})
+            request = EnqueueRequest(queue=TO, request_id=new_request_id(), messages=[Message()], reaction=reaction)
+            return await east.links.own.caller.call(QUEUE_SERVICE + "Enqueue", request, EnqueueResponse)
+
+        await _send(east, b"1", correlation_id="a")
+        await _send(east, b"2", correlation_id="b")
+        done = await reactive("a")
+        assert (done.reacted.applied, done.forwarded, done.reacted.forwarded) == (1, "", "")
+        async with open_manager(managers.west), aio.connect(managers.west.listen_client) as west:
+            await west.create_queue("orders", OPEN)
+            await until(lambda: is_empty(east), "it is there")
+            assert await payloads(west) == [b"2"]
+            done = await reactive("b")
+            assert (done.reacted.outcome, done.forwarded, done.reacted.forwarded) == (Outcome.STORED, XMIT, XMIT)
+            assert not done.results
+            await until(lambda: is_empty(east), "it is done there")
+            assert await payloads(west) == []
