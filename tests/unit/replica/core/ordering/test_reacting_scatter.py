@@ -11,6 +11,7 @@ from replica.core.ordering.reaction import Advice, Effect
 from replica.core.state.outcomes import Failed, ReactionDone
 from replica.machine.plan import react
 from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.queue_admin_service_pb2 import PERSISTENCE_CONDITIONAL, PERSISTENCE_VOLATILE
 from tandemq.v1.reaction_service_pb2 import ReactionUpdate
 from tests.support.clients import create
 from tests.unit.replica.core.ordering.test_dying import contents, payloads, take
@@ -152,3 +153,26 @@ def test_v18_each_queue_is_asked_about_by_itself() -> None:
         for found in home.asking.questions:
             home.asking.effects[found.index] = Effect("s")
     assert homes(late.run()) == [{"failed": 1}, {"failed": 1}], "one of its queues is where it acts"
+
+
+@pytest.mark.parametrize("survives", [False, True])
+def test_x7_v18_each_copy_is_as_durable_as_the_message_that_it_is_made_of(*, survives: bool) -> None:
+    """Volatile ones of one queue and persistent ones of another enter a third by one entry of the record."""
+    pair, master = both(persistence=PERSISTENCE_VOLATILE)
+    create(pair, "c", persistence=PERSISTENCE_CONDITIONAL)
+    send(pair, "q", b"stays")
+    send(pair, "s", b"may go")
+    done = scattered(master, "s", to="c").run()
+    assert homes(done) == [{"applied": 1}, {"applied": 1}]
+    machine = master.shared.machine
+    assert list(machine.queue(machine.queue_id("c")).volatile) == [(2, 3)]
+    if survives:
+        assert payloads(taken_over(pair), "c") == [b"stays", b"may go"]
+        return
+    for member in (master, master.peer):
+        pair.crash(member)
+    for member in (master, master.peer):
+        member.start()
+    pair.heal()
+    assert pair.master is not None
+    assert payloads(pair.master, "c") == [b"stays"]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from replica.core.ordering import kept_reactions
+from replica.core.ordering.reaction import Advice, Effect
 from replica.core.state.calls import PendingCall, PendingEnqueue, Transact
 from replica.core.state.outcomes import EnqueueDone, Failed, UnitDone
 from replica.machine import EnqueueCall, QueuePut, UnitCall, columns_of
@@ -19,7 +21,7 @@ from tests.support.clients import Reader, Waiter, create
 from tests.unit.replica.core.ordering.test_dying import contents, info, payloads, reject
 from tests.unit.replica.core.ordering.test_kept_reactions import FIRST, alike, got, keep, release
 from tests.unit.replica.core.ordering.test_kept_reactions import begin as begin_kept
-from tests.unit.replica.core.ordering.test_reacting import counts, run, taken_over, where
+from tests.unit.replica.core.ordering.test_reacting import Call, counts, run, taken_over, where
 from tests.unit.replica.core.ordering.test_reacting_changes import change
 from tests.unit.replica.core.ordering.test_sweeps import run as move
 
@@ -227,6 +229,41 @@ def test_v8_v19_one_that_entered_without_a_group_stays_without_one_when_it_is_ch
     assert drained(pair) == [b"free"]
     send(pair, "a2!")
     assert drained(pair) == [b"a1", b"a2"]
+
+
+@pytest.mark.requirement("R216")
+@pytest.mark.parametrize("to", ["to", ""])
+def test_v18_v19_members_of_several_queues_gather_where_one_record_puts_them(to: str) -> None:
+    pair, master = begin()
+    for name in ("s", "to"):
+        create(pair, name, group_mode=GROUP_MODE_COMPLETE, reactions_enabled=True)
+    send(pair, "a1 a3! b1")
+    send(pair, "a2 b2!", "s")
+    call = Call(master, where(selector="tq_index > 0"), to=to)
+    call.reaction.others = [replace(call.reaction, queue="s")]
+    done = call.run()
+    assert [each.applied for each in (done.counts, *done.others)] == [3, 2]
+    assert [info(master, name).groups_gathering for name in ("q", "s")] == [0, 0]
+    assert drained(pair, "to") == ([b"a1", b"b1", b"a2", b"a3", b"b2"] if to else [])
+    assert send(pair, "a1 a2! c1") == [], "nothing is left of them where they were"
+    alike(pair)
+
+
+@pytest.mark.requirement("R212")
+def test_v10_v19_what_one_answer_deletes_the_changed_ones_of_its_group_wait_for() -> None:
+    pair, master = begin()
+    send(pair, "a1 a2 a3! b1!")
+    call = Call(master, where(group_id="a"), asking=Advice("them"))
+    assert not call.turn()
+    asking = call.reaction.asking
+    assert asking is not None
+    said = (Effect(update=pb.ReactionUpdate(payload=b"new")), Effect(), None)
+    asking.effects = {found.index: said[found.index - 1] for found in asking.questions}
+    assert counts(call.run()) == {"applied": 2, "left": 1}
+    assert drained(pair) == [b"b1"]
+    assert send(pair, "a2") == []
+    assert drained(pair) == [b"new", b"a2", b"a3"]
+    alike(pair)
 
 
 @pytest.mark.requirement("R205")
