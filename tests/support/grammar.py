@@ -54,7 +54,8 @@ PLACES = {
     "QUEUE": Place("q|r|s|q.dead", "a queue: q, r, s, or q.dead with the dead letters of q"),
     "WITH": Place(r"[a-z]+(=[a-z0-9-]+)?(,[a-z]+(=[a-z0-9-]+)?)*", "what is said of it: group=g,delay=500"),
     "ACTION": Place(
-        r"delete|move=[a-z]+|update=[a-z0-9-]+", "what is done: delete, move=QUEUE, or update=OP, its new payload"
+        r"delete|ask|move=[a-z]+|update=[a-z0-9-]+",
+        "what is done: delete, move=QUEUE, update=OP, its new payload, or ask: a program says it",
     ),
     "SCOPE": Place("first|all", "first or all"),
 }
