@@ -14,7 +14,7 @@ from typing import Any
 
 from tandemq import Outgoing, aio
 from tandemq.client.aio import PartlyRefused, ReceivedBatch
-from tandemq.client.reactions import Cancel, Change, MoveTo
+from tandemq.client.reactions import Cancel, Change, Custom, MoveTo
 from tandemq.client.settling import Act
 from tandemq.errors import LeaseLost, TandemqError
 from tandemq.v1 import queue_admin_service_pb2 as admin
@@ -379,6 +379,41 @@ class Correct(Reactive):
         assert await bodies(client, queue) == [b"0", b"1", b"4", b"5", b"new", b"new"]
 
 
+class Scatter(Reactive):
+    """At two queues by one call; of the first one two are leased."""
+
+    async def prepare(self, client: aio.Client, queue: str) -> None:
+        await super().prepare(client, queue)
+        await client.enqueue(f"{queue}-aside", numbered(3))
+
+    async def act(self, client: aio.Client, queue: str, prepared: None) -> list[tuple[str, int, int]]:
+        queues = [queue, f"{queue}-aside"]
+        done = await client.react(queues, "tq_index < 5", Change(b"new"), everything=True)
+        return [(home.queue, home.applied, home.locked) for home in done.homes]
+
+    async def check(self, client: aio.Client, queue: str, prepared: None, answer: list[tuple[str, int, int]]) -> None:
+        assert answer == [(queue, 2, 2), (f"{queue}-aside", 3, 0)]
+        assert await bodies(client, queue) == [b"0", b"1", b"4", b"5", b"new", b"new"]
+        assert await bodies(client, f"{queue}-aside") == [b"new"] * 3
+
+
+class AskProgram(Operation):
+    """Of two messages its answer is carried out, once."""
+
+    async def prepare(self, client: aio.Client, queue: str) -> None:
+        await client.create_queue(queue, admin.QueueConfig(reactions_enabled=True))
+        for price in (50, 0):
+            await client.send(queue, b"box", properties={"price": price})
+
+    async def act(self, client: aio.Client, queue: str, prepared: None) -> tuple[int, int, int]:
+        done = await client.react(queue, "price >= 0", Custom("discount", b"10"), everything=True)
+        return done.applied, done.left, done.failed
+
+    async def check(self, client: aio.Client, queue: str, prepared: None, answer: tuple[int, int, int]) -> None:
+        assert answer == (2, 0, 0)
+        assert [message.properties["price"] async for message in client.browse(queue)] == [45]
+
+
 class UnitOfWork(Operation):
     """One message is taken, and two are sent because of it. Where the master dies in the middle it is done again."""
 
@@ -517,6 +552,6 @@ OPERATIONS: dict[str, Operation] = {
     for kind in (
         *(Create, Send, SendMany, Produce, Receive, ReceiveAtOnce, WaitFor, Consume, ConsumeGroups),
         *(Acknowledge, Release, Reject, Extend, SettleInParts, Browse, Purge, Update, Delete, BeRefused),
-        *(Move, DeleteSome, Redrive, Answer, CancelSome, PutAside, Correct, Committed, RolledBack),
+        *(Move, DeleteSome, Redrive, Answer, CancelSome, PutAside, Correct, Scatter, AskProgram, Committed, RolledBack),
     )
 }

@@ -15,7 +15,7 @@ from tandemq import aio, embedded
 from tandemq.config import ConfigError, ManagerConfig, member_ports
 from tandemq.errors import InDoubt, TandemqError
 from tests.client_suite.operations import bodies
-from tests.client_suite.ways import inside, short_folder, sockets_of, to
+from tests.client_suite.ways import inside, settings_of, short_folder, to
 from tests.integration.support import gone
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S
@@ -138,7 +138,7 @@ async def test_a_socket_outlives_the_kill_of_its_manager(tmp_path: Path) -> None
 
     async with AsyncExitStack() as stack:
         folder = await stack.enter_async_context(short_folder())
-        cluster = patient(tmp_path, members=("solo",), settings=sockets_of(folder, "solo"))
+        cluster = patient(tmp_path, members=("solo",), settings=settings_of(folder, "solo"))
         await stack.enter_async_context(cluster.running())
         client = await stack.enter_async_context(to(f"unix:{folder / 'solo'}")())
         await client.create_queue("orders")

@@ -18,7 +18,7 @@ from tandemq import aio
 from tandemq.cli.view import PairView
 from tandemq.v1.pair_service_pb2 import GetPairStatusRequest
 from tests.client_suite.operations import OPERATIONS
-from tests.client_suite.ways import short_folder, sockets_of, to
+from tests.client_suite.ways import settings_of, short_folder, to
 from tests.integration.support import gone, new_name, raw_to, roles, stopped_at_end
 from tests.support.clusters import quick
 from tests.support.until import OUTER_S, until
@@ -41,7 +41,7 @@ async def sockets() -> AsyncIterator[Path]:
 async def pair(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> AsyncIterator[Cluster]:
     """The rounds of this file go on with the pair as the one before left it."""
     folder: Path = tmp_path_factory.mktemp("pair")
-    async with stopped_at_end(quick(folder, settings=sockets_of(sockets, "a", "b"))) as cluster:
+    async with stopped_at_end(quick(folder, settings=settings_of(sockets, "a", "b"))) as cluster:
         await cluster.start()
         yield cluster
 

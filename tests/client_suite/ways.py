@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
+import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tandemq import aio, embedded
 from tandemq.config import ManagerConfig
+from tandemq.config_custom import Custom
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S
 
+DISCOUNT = Path(__file__).parents[2] / "deploy" / "reactions" / "discount.py"
+ASKED = Custom(commands=(shlex.join(["discount=" + sys.executable, "-S", str(DISCOUNT)]),), call_ms=10_000)
 NAMES = ("embedded", "unix", "tcp", "replica", "single")
 
 
@@ -26,9 +32,9 @@ class Way:
     """What replies say: two members hold it, or one."""
 
 
-def sockets_of(folder: Path, *names: str) -> dict[str, dict[str, str]]:
-    """What the configurations of a cluster's members differ in: each has a socket of its own."""
-    return {name: {"listen_unix": str(folder / name)} for name in names}
+def settings_of(folder: Path, *names: str) -> dict[str, dict[str, Any]]:
+    """What these members have beside what all have: each a socket of its own, and a program that reactions ask."""
+    return {name: {"listen_unix": str(folder / name), "custom": ASKED} for name in names}
 
 
 def to(target: str, *, follow_master: bool = True) -> Callable[[], aio.Client]:
@@ -37,7 +43,7 @@ def to(target: str, *, follow_master: bool = True) -> Callable[[], aio.Client]:
 
 def inside(folder: Path) -> ManagerConfig:
     """A manager that nobody outside this process can reach."""
-    return ManagerConfig(member="inside", data_dir=str(folder), server_required=False)
+    return ManagerConfig(member="inside", data_dir=str(folder), server_required=False, custom=ASKED)
 
 
 @contextlib.asynccontextmanager
@@ -52,9 +58,9 @@ async def all_ways(folder: Path) -> AsyncIterator[dict[str, Way]]:
     """A pair, a single manager and one in this process."""
     async with contextlib.AsyncExitStack() as stack:
         sockets = await stack.enter_async_context(short_folder())
-        pair = patient(folder / "pair", settings=sockets_of(sockets, "a", "b"))
+        pair = patient(folder / "pair", settings=settings_of(sockets, "a", "b"))
         await stack.enter_async_context(pair.running())
-        single = patient(folder / "single", members=("solo",))
+        single = patient(folder / "single", members=("solo",), settings={"solo": {"custom": ASKED}})
         await stack.enter_async_context(single.running())
         manager = await stack.enter_async_context(embedded.open_manager(inside(folder / "inside")))
         yield {
