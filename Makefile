@@ -45,7 +45,7 @@ demo: $(STAMP) ## start a pair and a witness, kill the master under load, accoun
 	$(BIN)/tandemq demo
 
 UNITS_DEMO_ARGS ?=
-demo-units: $(STAMP) ## flights in units of work, a cancelled airline, exchanged aircraft, a second pair; masters and a worker are killed; account for every flight: build/demo/units.json, units.svg (5 minutes)
+demo-units: $(STAMP) ## flights in units of work, a cancelled airline, exchanged aircraft, a second pair; masters and a worker are killed; account for every flight: build/demo/units.json, units.svg (4 minutes)
 	$(BIN)/python -m chaos.units $(UNITS_DEMO_ARGS)
 
 PHASES_ARGS ?=

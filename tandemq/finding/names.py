@@ -6,12 +6,15 @@ never begins with a slash, so no relative name is a full one.
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import NamedTuple
 
 from tandemq.errors import TandemqError, error_of
 
 MARK = "//"
+NAMES_KEPT = 1024
+"""That were taken apart last: messages of a link name few queues, each again and again."""
 NAME_BYTES_MAX = 255  # of a relative name, as managers have it
 MANAGER_CHARACTERS_MAX = 64
 _MANAGER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -34,6 +37,7 @@ def is_full(name: str) -> bool:
     return name.startswith(MARK)
 
 
+@functools.lru_cache(NAMES_KEPT)
 def parse_place(text: str) -> FullName:
     """What a client can be connected to: `//manager`, `//manager/queue` or `///queue`. Raises BAD_NAME."""
     if text.startswith(("/.:", "/...")):

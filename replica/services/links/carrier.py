@@ -68,6 +68,8 @@ log = logging.getLogger("tandemq.links")
 BATCH_MESSAGES, BATCH_BYTES = 1_000, 1 << 20
 """Taken at once, where the queue does not say how many (X6)."""
 BATCH_MESSAGES_MAX = 10_000
+PIECE = 100
+"""Messages read at a time, in some 4 ms."""
 LOOK_S = 0.05
 """So often it is looked whether as many are there as go at once."""
 SENT_BYTES_MAX, SENT_PROPERTIES_MAX = 4 << 20, BATCH_PROPERTIES_MAX // 2
@@ -223,21 +225,25 @@ class Carrier:
         await self._order(call)
 
     async def _read(self, number: int, batch: NumberedBatch, lease: Lease) -> list[Bound]:
-        machine = self.domain.shared.machine
-        assert machine is not None
+        """Piece by piece: everybody else is served in between."""
         now_ms = self.members.node.clock.now_ms()
-        ranges = [IndexRange(first=start, count=end - start) for start, end in batch.runs]
-        slices = machine.segments_of(lease.queue_id, ranges)
         store, shared = self.members.node.store, self.domain.shared
         rows, size, properties = list[Bound](), 0, 0
-        for row in bodies.rows_of(store, shared, self.queue, lease.lease_id, slices):
-            bound = leaving_of(row, now_ms, self.source)
-            size += bound.message.ByteSize()
-            properties += len(bound.message.properties)
-            if rows and (size > SENT_BYTES_MAX or properties > SENT_PROPERTIES_MAX):
-                text = f"{batch.size} messages have more bytes or properties than go in one call"
-                await self._take_fewer(number, 2 * len(rows), error_of("TXN_TOO_LARGE", text))
-            rows.append(bound)
+        for place, piece in enumerate(pieces_of(batch.runs)):
+            if place:
+                await asyncio.sleep(0)
+            machine = shared.machine
+            if machine is None or not self.serves or shared.state.epoch != self.epoch:
+                raise NotHere
+            slices = machine.segments_of(lease.queue_id, piece)
+            for row in bodies.rows_of(store, shared, self.queue, lease.lease_id, slices):
+                bound = leaving_of(row, now_ms, self.source)
+                size += bound.message.ByteSize()
+                properties += len(bound.message.properties)
+                if rows and (size > SENT_BYTES_MAX or properties > SENT_PROPERTIES_MAX):
+                    text = f"{batch.size} messages have more bytes or properties than go in one call"
+                    await self._take_fewer(number, 2 * len(rows), error_of("TXN_TOO_LARGE", text))
+                rows.append(bound)
         if len(rows) < batch.size:
             raise error_of("BATCH_GONE", f"{batch.size - len(rows)} messages have bodies that are not here now")
         return rows
@@ -462,3 +468,18 @@ class Carrier:
 
 def _at_once(queue: QueueState) -> int:
     return queue.config.xmit_batch or BATCH_MESSAGES
+
+
+def pieces_of(runs: Iterable[Run]) -> Iterator[list[IndexRange]]:
+    """The same messages in the same order, at most PIECE at a time."""
+    piece, left = list[IndexRange](), PIECE
+    for start, end in runs:
+        while start < end:
+            count = min(left, end - start)
+            piece.append(IndexRange(first=start, count=count))
+            start, left = start + count, left - count
+            if not left:
+                yield piece
+                piece, left = [], PIECE
+    if piece:
+        yield piece
