@@ -212,6 +212,7 @@ class Cluster:
     preload: Preload | None = None  # makes the members' disks and clocks such that they can be hurt
     bug: str = ""  # of chaos.sim.bugs: the members run without one rule of the product
     profile: str = "safe"
+    operators: Sequence[str] = ()  # clients, by name, whose word the witness takes; with `secured`
     secured: Path | None = None  # holds a directory of credentials by the name of each process, and `client` for views
     ready_s: float = READY_DEADLINE_S  # bound of a start, and of a wait for a view
     on_line: LineSink | None = None
@@ -233,7 +234,8 @@ class Cluster:
             listen = ["--listen", self._at(witness_port(self.base_port)), "--data-dir", str(self.data_dir / WITNESS)]
             exposed = ["--insecure-network"] if self.host != HOST else []
             shown = ["--credentials", str(self.secured / WITNESS)] if self.secured else []
-            self._add(WITNESS, ["witness", *listen, *exposed, *shown])
+            named = [word for name in self.operators for word in ("--operator", name)]
+            self._add(WITNESS, ["witness", *listen, *exposed, *shown, *named])
         for name in self.members:
             self._add(name, ["serve", "--config", str(self.config_file(name))])
         self.relayed = self.relayed or self.toxiproxy is not None

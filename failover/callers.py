@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from failover.register import STARTS
 from tandemq.credentials import names
 
 
@@ -16,18 +17,22 @@ class Callers:
     def __init__(self, operators: Collection[str] = ()) -> None:
         self._operators = frozenset(f"principal/{name}" for name in operators)
 
-    def problem_of_set(self, who: str, pair: str, member: str) -> str:
-        """Why that caller may not set a register of the pair as that member; empty: it may."""
+    def problem_of_set(self, who: str, pair: str, member: str, domain: str) -> str:
+        """Why that caller may not set that register of the pair as that member; empty: it may."""
         wanted = names.member(pair, member)
         if who == wanted:
-            return ""
+            if not domain.startswith(STARTS) or domain.removeprefix(STARTS) == member:
+                return ""
+            return f"{domain} counts the starts of another member than {member}: only that one may set it"
         return f"only {wanted} may set a register of {pair} as {member}, and the caller is {who or 'nobody known here'}"
 
     def problem_of_force(self, who: str, pair: str) -> str:
-        """The same for an operator's word, which a member of the pair may pass on."""
-        if who in self._operators or who.startswith(names.member(pair, "")):
+        """The same for an operator's word: never a member's, which would be above every rule for registers then."""
+        if who in self._operators:
             return ""
-        return (
-            f"only a member of {pair}, or an operator of this witness, may put a register right, and the caller is "
-            f"{who or 'nobody known here'}; start the witness with --operator NAME to let principal/NAME"
-        )
+        who = who or "nobody known here"
+        if not self._operators:
+            text = "this witness has no operators: start it with --operator NAME, and let principal/NAME use"
+        else:
+            text = "only an operator of this witness may put a register right: let one that it names use"
+        return f"{text} `tandemq witness set-epoch --pair {pair}`; the caller is {who}"

@@ -197,7 +197,8 @@ class _Servicer(pb_grpc.WitnessServiceServicer):
         await self._check_serving(context)
         await _check_names(context, pair=request.pair, domain=request.domain, member=request.member)
         if self._callers is not None:
-            await _permit(context, self._callers.problem_of_set(principal_of(context), request.pair, request.member))
+            who = principal_of(context)
+            await _permit(context, self._callers.problem_of_set(who, request.pair, request.member, request.domain))
         await _check_registers(context, request)
         if request.desired.holder != request.member:
             # Every kind of set is made by its holder; a mix-up of configurations must not change mastership.

@@ -201,6 +201,7 @@ class Manager:
             park_ms=config.limits.park_ms,
             streams_max=config.limits.consume_streams,
             is_late=lambda: bool(config.pair) and self.detector.is_late(monotonic_ms()),
+            words_by_operators=bool(config.security.credentials) and config.authority == "witness",
         )
         await self._open_domains(node, members)
         self._reports = reports = Reports(self.access.events(config))

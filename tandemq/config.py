@@ -445,8 +445,8 @@ def _check_failover_numbers(config: ManagerConfig, source: str) -> None:
 
 
 def _check_listening(config: ManagerConfig, source: str) -> None:
-    links = problem_of(config.links, (config.pair, config.member, config.peer_member))
-    others = problem_of_security(config.security) or problem_of_custom(config.custom)
+    links = problem_of(config.links, named := (config.pair, config.member, config.peer_member))
+    others = problem_of_security(config.security, *named) or problem_of_custom(config.custom)
     if problem := links or others or problem_of_local(config):
         raise ConfigError(f"{source}: {problem}")
     seen: dict[Address, str] = {}

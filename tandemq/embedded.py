@@ -102,23 +102,17 @@ def connect(manager: Manager, *, timeout: float = 30.0, attempt_timeout: float =
     Everything else is as with `tandemq.aio.connect`. It belongs to the event loop that runs the manager. When the
     manager is half of a pair, the other member is asked when this one does not answer. The manager must be started.
     """
-    import grpc.aio
-
     from tandemq import retry
-    from tandemq.channels import Options
     from tandemq.client.aio import Client
     from tandemq.client.target import INSIDE
     from tandemq.finding.target import Target
+    from tandemq.inside import inside_opener
 
     inside = f"{INSIDE}{manager.config.member}"
     outside = manager.access.opener()  # with the manager's credentials, where it has some
     direct = manager.channel()  # refuses a manager that is not there, now and not at the first call
 
-    def opened(endpoint: str, options: Options) -> grpc.aio.Channel:
-        if endpoint == inside:
-            return direct  # type: ignore[return-value]  # in its shape
-        return outside(endpoint, options)
-
+    opened = inside_opener(inside, direct, outside)  # type: ignore[arg-type]  # in the shape of a channel
     others = (manager.config.peer_endpoint,) if manager.config.paired else ()
     named = manager.config.pair or manager.config.member
     target = Target((inside, *others), "a manager in this process", pair=named)

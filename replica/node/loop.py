@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from failover.authority import outcome_of
-from failover.register import Change, Register, SetOutcome
+from failover.register import Change, Register, SetOutcome, check_set
 from replica.core.state.effects import (
     AskVerdict,
     CheckTransfer,
@@ -297,7 +297,8 @@ class Node:
 
     async def _set_register(self, domain: Domain, effect: SetRegister) -> None:
         assert self.authority is not None
-        if effect.forced:
+        # What an operator has set there already, by naming this member at the witness, is claimed as anything else is.
+        if effect.forced and check_set(effect.expected, effect.expected, effect.desired) is not None:
             result = await self._force_register(domain.shared.name, effect)
         else:
             result = await self.authority.compare_and_set(domain.shared.name, effect.expected, effect.desired)

@@ -80,6 +80,7 @@ class Members:
         park_ms: int,
         streams_max: int,
         is_late: Callable[[], bool],
+        words_by_operators: bool = False,
     ) -> None:
         self.node = node
         self.network = network
@@ -91,6 +92,8 @@ class Members:
         self.by_name: dict[str, Domain] = {}
         self.changed = asyncio.Event()
         """Set and replaced at each change of a role."""
+        self.words_by_operators = words_by_operators
+        """Whether the authority takes an operator's word from none of its members."""
         self.park_ms = park_ms
         self.refused_later: Counter[str] = Counter()
         """By queue: messages that were accepted here for a ONE_WAY queue, and refused afterwards."""

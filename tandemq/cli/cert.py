@@ -113,23 +113,22 @@ def check(directory: Path, target: str | None, output: str) -> None:
 
 def _checks(directory: Path, target: str | None) -> Iterator[tuple[str, str]]:
     """What was looked at, and what is wrong with it."""
-    from tandemq.credentials.authority import problem_of_chain
     from tandemq.credentials.bad import BadCredentials
-    from tandemq.credentials.files import CHAIN, read
-    from tandemq.credentials.reading import problem_of_time, shown
+    from tandemq.credentials.files import read
+    from tandemq.credentials.reading import shown
+    from tandemq.credentials.sound import problems
 
     try:
-        found = shown(read(directory).chain)
+        material = read(directory)
+        found = list(problems(material, directory))
+        left = shown(material.chain).ends - datetime.now(UTC)
     except (BadCredentials, ValueError) as error:
         yield "files", str(error)
         return
     yield "files", ""
-    named = ", ".join(found.uris) or "no URI"
-    yield "name", "" if found.who else f"{directory / CHAIN} has {named}: it is nobody's here"
-    yield "authority", problem_of_chain(directory)
-    problem = problem_of_time(found, str(directory / CHAIN))
-    left = found.ends - datetime.now(UTC)
-    yield "time", problem or (f"soon: it ends in {left.days} days" if left < SOON else "")
+    yield from found
+    if left < SOON and not any(problem for what, problem in found if what == "time"):
+        yield "renewal", f"soon: it ends in {left.days} days; `tandemq cert issue NAME --out DIR` makes a new one"
     if target is not None:
         from tandemq.credentials.trouble import why_not
 

@@ -10,7 +10,7 @@ import click
 
 from tandemq.cli.failure import FAILED, UNREACHABLE, Failure
 from tandemq.cli.output import print_json, print_table
-from tandemq.cli.params import DURATION, output_option
+from tandemq.cli.params import DURATION, credentials_option, output_option
 from tandemq.cli.session import NEXT_STEPS
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ MANAGER_COLUMNS = ("manager", "endpoint", "priority", "state")
 @click.command()
 @click.argument("name", required=False)
 @click.option("--target", metavar="HOST:PORT[,...]", help="As a command would be given it.")
+@credentials_option
 @click.option("--timeout", "timeout_ms", type=DURATION, default="2s", show_default=True, help="For a sign of life.")
 @output_option("table", "json")
 def where(name: str | None, target: str | None, timeout_ms: int, output: str) -> None:
@@ -59,6 +60,7 @@ def _nowhere(name: str | None, rows: list[dict[str, str]]) -> Failure:
 
 async def _found(named: str | None, timeout_s: float, *, by_name: bool) -> tuple[list[Any], list[Any], str]:
     """What was considered, what it led to, and the source that decided."""
+    from tandemq.cli.opening import keep_found
     from tandemq.client.target import NoTarget
     from tandemq.finding import default
     from tandemq.finding.profile import BadProfile
@@ -72,6 +74,7 @@ async def _found(named: str | None, timeout_s: float, *, by_name: bool) -> tuple
             rows = [{"source": each.source, "says": each.says, "outcome": each.outcome} for each in search.considered]
         target = search.target
         if target is not None:
+            keep_found(target.credentials)
             decided = rows[-1]["source"] if rows else ""
             managers = _given(target)
         if target is not None and not managers:
@@ -116,10 +119,12 @@ async def _states(managers: Sequence[Manager], timeout_s: float) -> list[dict[st
 
 
 async def _state(endpoint: str, timeout_s: float) -> str:
+    from tandemq.cli.opening import directory
     from tandemq.client import aio
     from tandemq.errors import TandemqError
 
-    async with aio.connect(endpoint, timeout=max(timeout_s, 0.1), attempt_timeout=max(timeout_s, 0.1)) as client:
+    patience_s = max(timeout_s, 0.1)
+    async with aio.connect(endpoint, timeout=patience_s, attempt_timeout=patience_s, credentials=directory()) as client:
         try:
             await client.manager_info()
         except TandemqError:

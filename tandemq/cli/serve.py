@@ -145,12 +145,23 @@ def serve_witness(
     try:
         may_be_reached = insecure_network or bool(credentials)
         check_exposure(parse_address(listen, "--listen"), "--listen", may_be_reached=may_be_reached)
+        if problem := _problem_of_operators(operators, credentials):
+            raise ConfigError(problem)
     except ConfigError as error:
         raise Failure(error.reason, error.message) from error
     _set_up_logs("witness", log_level, log_format)
     directory = Path(data_dir).resolve()
     directory.mkdir(parents=True, exist_ok=True)
     _run(_witness(listen, directory, credentials, operators), "witness", listen, until_stdin_closes=until_stdin_closes)
+
+
+def _problem_of_operators(operators: tuple[str, ...], credentials: str) -> str:
+    from tandemq.credentials import names
+
+    if operators and not credentials:
+        return "--operator names a client by its certificate, and a witness without --credentials sees none: give both"
+    found = (names.problem_of(f"principal/{name}") for name in operators)
+    return next((f"--operator {problem}" for problem in found if problem), "")
 
 
 def load_config(file: str | None, overrides: dict[str, Any]) -> ManagerConfig:

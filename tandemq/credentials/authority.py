@@ -5,15 +5,13 @@ For production the same files come from an authority that is kept with care (doc
 
 from __future__ import annotations
 
-import contextlib
 import ipaddress
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -32,6 +30,8 @@ HOSTS = ("localhost", "127.0.0.1", "::1")
 
 def create(directory: Path) -> Path:
     """Makes an authority; its certificate. Raises BadCredentials where there is one already."""
+    if (directory / AUTHORITY).exists() and not (directory / AUTHORITY_KEY).exists():
+        raise BadCredentials(f"{directory} holds somebody's credentials: choose another --dir")
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"tandemq developers {os.urandom(4).hex()}")])
@@ -48,7 +48,7 @@ def create(directory: Path) -> Path:
     except FileExistsError:
         text = f"{directory / AUTHORITY_KEY} is there already; use it, or choose another --dir"
         raise BadCredentials(text) from None
-    _write(directory / AUTHORITY, certificate.public_bytes(serialization.Encoding.PEM), 0o644)
+    _exchange(directory, {AUTHORITY: certificate.public_bytes(serialization.Encoding.PEM)})
     return directory / AUTHORITY
 
 
@@ -84,25 +84,10 @@ def issue(
         .sign(key_of_authority, hashes.SHA256())
     )
     out.mkdir(parents=True, exist_ok=True, mode=0o700)
-    _write(out / AUTHORITY, (authority / AUTHORITY).read_bytes(), 0o600)
-    _write(out / CHAIN, certificate.public_bytes(serialization.Encoding.PEM), 0o600)
-    _write(out / KEY, _pem_of(key), 0o600)
+    pem = certificate.public_bytes(serialization.Encoding.PEM)
+    _exchange(out, {AUTHORITY: (authority / AUTHORITY).read_bytes(), CHAIN: pem, KEY: _pem_of(key)})
     read(out)
     return certificate
-
-
-def problem_of_chain(directory: Path) -> str:
-    """Whether its certificate is of the authority beside it; empty: it is. Raises BadCredentials, ValueError."""
-    material = read(directory)
-    own = x509.load_pem_x509_certificate(material.chain)
-    for each in x509.load_pem_x509_certificates(material.authority):
-        with contextlib.suppress(InvalidSignature, ValueError, TypeError):
-            own.verify_directly_issued_by(each)
-            return ""
-    chain = x509.load_pem_x509_certificates(material.chain)
-    if len(chain) > 1:
-        return ""  # issued by one between; whoever is shown it goes through all of them
-    return f"{directory / CHAIN} was issued by {own.issuer.rfc4514_string()}, which is not in {AUTHORITY}"
 
 
 def _load(authority: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
@@ -171,9 +156,14 @@ def _write_new(path: Path, data: bytes, mode: int) -> None:
         file.write(data)
 
 
-def _write(path: Path, data: bytes, mode: int) -> None:
-    """All or nothing: a member may read at any moment."""
-    draft = path.with_suffix(f".{os.getpid()}.tmp")
-    draft.unlink(missing_ok=True)
-    _write_new(draft, data, mode)
-    draft.replace(path)
+def _exchange(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Each all or nothing: a member may read at any moment. All are on disk before the first takes its place."""
+    drafts = {name: directory / f"{name}.{os.getpid()}.tmp" for name in files}
+    for name, draft in drafts.items():
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(files[name])
+            file.flush()
+            os.fsync(file.fileno())
+    for name, draft in drafts.items():
+        draft.replace(directory / name)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import ssl
 import threading
 from collections.abc import Callable
@@ -22,10 +23,14 @@ LOOK_S = 1.0
 """How long a client may go on with files that were exchanged. A server looks at each handshake."""
 FILE_BYTES_MAX = 1 << 20
 OTHERS = 0o077  # of a file's mode: what its group and everybody else may
+WRITE_BY_OTHERS = 0o022
+STICKY = 0o1000  # of a directory: only who owns a file may exchange it, as in the volumes of Kubernetes
+CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+LOOKS_MAX = 8
 
 log = logging.getLogger("tandemq.credentials")
 
-_Mark = tuple[int, int, int]
+_Mark = tuple[int, int, int, int]
 
 
 class Material(NamedTuple):
@@ -55,9 +60,7 @@ class Credentials:
         self.directory = directory
         self._now_s = now_s
         self._lock = threading.Lock()
-        read(directory)  # raises in words
-        self._marks = _marks(directory)
-        self._material = read(directory)  # what is exchanged meanwhile is seen by the next look
+        self._marks, self._material = _first(directory)
         self._check = check
         if check is not None:
             check(self._material)
@@ -102,15 +105,33 @@ class Credentials:
             log.warning("new credentials are in force, from %s", self.directory)
 
 
+def _first(directory: Path) -> tuple[tuple[_Mark, ...], Material]:
+    """At the start, where there are no older ones: files that are being exchanged are looked at again. Raises
+    BadCredentials.
+    """
+    for left in reversed(range(LOOKS_MAX)):
+        before = _marks_or_none(directory)
+        try:
+            material = read(directory)
+        except BadCredentials:
+            if not left or before == _marks_or_none(directory):
+                raise
+            continue
+        if before is not None:  # what is exchanged meanwhile is seen by the next look
+            return before, material
+    raise BadCredentials(f"{directory}: its files changed {LOOKS_MAX} times while they were read; try again")
+
+
 def read(directory: Path) -> Material:
     """The files, if they can be used together. Raises BadCredentials."""
     material = Material(*(_read_file(directory / name) for name in (AUTHORITY, CHAIN, KEY)))
     _check_private(directory / KEY)
+    _check_kept(directory)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        context.load_verify_locations(cadata=material.authority.decode("ascii"))
+        context.load_verify_locations(cadata=_certificates(material.authority))
     except (ssl.SSLError, ValueError) as error:
-        raise BadCredentials(f"{directory / AUTHORITY}: holds no certificates in PEM: {_text(error)}") from error
+        raise BadCredentials(f"{directory / AUTHORITY}: is not made of certificates in PEM: {_text(error)}") from error
     try:
         context.load_cert_chain(directory / CHAIN, directory / KEY, password=_no_password)
     except (ssl.SSLError, ValueError, OSError) as error:
@@ -125,12 +146,20 @@ def client_context(directory: Path) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.set_alpn_protocols(["h2"])
     material = read(directory)
-    context.load_verify_locations(cadata=material.authority.decode("ascii"))
+    context.load_verify_locations(cadata=_certificates(material.authority))
     try:
         context.load_cert_chain(directory / CHAIN, directory / KEY, password=_no_password)
     except (ssl.SSLError, OSError) as error:  # exchanged since
         raise BadCredentials(f"{directory}: {_text(error)}") from error
     return context
+
+
+def _certificates(data: bytes) -> str:
+    """Without what stands between them, as comments do, which may be in any alphabet. Raises ValueError."""
+    found = CERTIFICATE.findall(data)
+    if not found or len(found) != data.count(b"-----BEGIN "):
+        raise ValueError("one is cut off, or something else stands there" if found else "there is none")
+    return b"\n".join(found).decode("ascii")
 
 
 def _read_file(path: Path) -> bytes:
@@ -156,13 +185,31 @@ def _check_private(path: Path) -> None:
         raise BadCredentials(f"{path}: others may read or change it (mode {mode:04o}); run: chmod 600 {path}")
 
 
+def _check_kept(directory: Path) -> None:
+    """Who may exchange ca.pem decides who is believed. Raises BadCredentials."""
+    for path in (directory, directory / AUTHORITY, directory / CHAIN):
+        try:
+            mode = path.stat().st_mode
+        except OSError as error:
+            raise BadCredentials(f"{path}: cannot be read: {error.strerror}") from error
+        if mode & WRITE_BY_OTHERS and not (path == directory and mode & STICKY):
+            raise BadCredentials(f"{path}: others may change it (mode {mode & 0o7777:04o}); run: chmod go-w {path}")
+
+
+def _marks_or_none(directory: Path) -> tuple[_Mark, ...] | None:
+    try:
+        return _marks(directory)
+    except BadCredentials:
+        return None
+
+
 def _marks(directory: Path) -> tuple[_Mark, ...]:
     """What changes with the files."""
     try:
         found = [os.stat(directory / name) for name in (AUTHORITY, CHAIN, KEY)]  # noqa: PTH116 - at each handshake
     except OSError as error:
         raise BadCredentials(f"{error.filename}: cannot be read: {error.strerror}") from error
-    return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found)
+    return tuple((each.st_mtime_ns, each.st_size, each.st_ino, each.st_mode) for each in found)
 
 
 def _no_password() -> NoReturn:

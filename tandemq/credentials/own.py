@@ -41,17 +41,19 @@ def _own(directory: str, who: str, key: str) -> Credentials:
 
 
 def _check(material: Material, path: Path, who: str) -> None:
-    """Raises BadCredentials for a certificate of somebody else, or one that is not valid now."""
-    from tandemq.credentials.reading import problem_of_time, shown
+    """Raises BadCredentials for a certificate of somebody else, or one that nobody would take."""
+    from tandemq.credentials.reading import shown
+    from tandemq.credentials.sound import problems
 
     try:
         found = shown(material.chain)
+        unsound = next((text for _, text in problems(material, path) if text), "")
     except ValueError as error:
-        raise BadCredentials(f"{path / CHAIN}: {error}") from error
+        raise BadCredentials(f"{path}: {error}") from error
     if not (found.who == who or (who.endswith("/") and found.who.startswith(who))):
         wanted = f"{who}NAME" if who.endswith("/") else who
         says = found.who or ", ".join(found.uris) or "nobody"
         text = f"{path / CHAIN} is for {says}, not for {wanted}; `tandemq cert issue {wanted} --out DIR` makes one"
         raise BadCredentials(text)
-    if problem := problem_of_time(found, str(path / CHAIN)):
-        raise BadCredentials(problem)
+    if unsound:
+        raise BadCredentials(unsound)

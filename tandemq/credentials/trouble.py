@@ -63,7 +63,7 @@ def _why_not(host: str, port: int, endpoint: str, directory: str, expected: str)
         context = client_context(Path(directory))
         with _connected(host, port) as sock, context.wrap_socket(sock, server_hostname=expected or host) as tls:
             if tls.recv(1):  # nothing is sent before: what a server did not read may cost us what it said
-                return ""
+                return _of_key(directory)
             return _refused(endpoint, directory)  # as gRPC does it, without an alert
     except BadCredentials as error:
         return str(error)
@@ -118,7 +118,7 @@ def _refused(endpoint: str, directory: str, said: str = "does not take this clie
     """It has seen the certificate and ended the connection: what this client can see in it by itself, else what the
     server says.
     """
-    from tandemq.credentials.reading import problem_of_time, shown
+    from tandemq.credentials.reading import problem_of_key, problem_of_time, shown
 
     path = Path(directory) / CHAIN
     try:
@@ -126,7 +126,18 @@ def _refused(endpoint: str, directory: str, said: str = "does not take this clie
     except (OSError, ValueError) as error:
         return f"{path}: {error}"
     text = f"{endpoint} {said}, {path}: it was issued by {found.authority}; does the member know that authority?"
-    return problem_of_time(found, str(path)) or text
+    return problem_of_time(found, str(path)) or problem_of_key(found, str(path)) or text
+
+
+def _of_key(directory: str) -> str:
+    """Python's ssl makes connections with kinds of keys that gRPC does not."""
+    from tandemq.credentials.reading import problem_of_key, shown
+
+    path = Path(directory) / CHAIN
+    try:
+        return problem_of_key(shown(path.read_bytes()), str(path))
+    except (OSError, ValueError):
+        return ""  # exchanged since
 
 
 def _plain(host: str, port: int, endpoint: str, directory: str) -> str:

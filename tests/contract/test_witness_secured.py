@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from failover.authority import CasDone, CasUnknown, Unreachable, WitnessAuthority
-from failover.register import Register, claim
+from failover.register import STARTS, Register, claim
 from failover.witness import WitnessServer
 from tandemq.channels import open_channel
 from tandemq.credentials.authority import create, issue
@@ -64,12 +64,33 @@ async def test_a_member_sets_its_own_and_an_operator_puts_it_right(
     member = authority(witness, people["member/pair/a"])
     outcome = await member.compare_and_set("main", Register(), first_of("a"))
     assert isinstance(outcome, CasDone)
-    for who, may in {"principal/a": False, "member/other/a": False, "principal/carol": True}.items():
+    may = {"principal/a": False, "member/other/a": False, "member/pair/a": False, "principal/carol": True}
+    for who, does in may.items():
         asked = authority(witness, people[who])
         forced = await asked.force("main", outcome.register.version, 7, "a", "lost")
-        assert isinstance(forced, CasDone) is may, (who, forced)
+        assert isinstance(forced, CasDone) is does, (who, forced)
+        assert does or "only an operator of this witness may put a register right" in repr(forced)
         await asked.close()
     await member.close()
+
+
+async def test_a_member_counts_its_own_starts_alone(witness: WitnessServer, people: dict[str, Path]) -> None:
+    member = authority(witness, people["member/pair/a"])
+    refused = await member.compare_and_set(f"{STARTS}b", Register(), first_of("a"))
+    assert isinstance(refused, CasUnknown)
+    assert "PERMISSION_DENIED start/b counts the starts of another member than a" in refused.why
+    assert isinstance(await member.compare_and_set(f"{STARTS}a", Register(), first_of("a")), CasDone)
+    await member.close()
+
+
+async def test_a_witness_without_operators_says_how_it_gets_one(tmp_path: Path, people: dict[str, Path]) -> None:
+    server = WitnessServer("127.0.0.1:0", tmp_path / "alone", credentials=Credentials(people["witness/witness"]))
+    await server.start()
+    member = authority(server, people["member/pair/a"])
+    forced = await member.force("main", 0, 7, "a", "lost")
+    assert "PERMISSION_DENIED this witness has no operators: start it with --operator NAME" in repr(forced)
+    await member.close()
+    await server.stop()
 
 
 async def test_it_takes_nobody_without_a_certificate_and_is_believed_by_its_name_alone(

@@ -7,6 +7,7 @@ real one was down, and then the master. Here such a process gets nowhere.
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import socket
 import ssl
@@ -73,7 +74,7 @@ def issue_all(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def pair(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Whole at the beginning of each test."""
-    cluster = patient(tmp_path_factory.mktemp("pair"), secured=folder)
+    cluster = patient(tmp_path_factory.mktemp("pair"), secured=folder, operators=["billing"])
     asyncio.run(cluster.start())
     yield cluster
     asyncio.run(cluster.stop())
@@ -310,6 +311,8 @@ async def test_commands_show_credentials_and_orders_are_journalled_by_name(pair:
         return result.output
 
     shown = ("--credentials", str(folder / CLIENT))
+    where = await run("config", "where", *shown, "-o", "json")
+    assert [each["state"] for each in json.loads(where)["managers"]] == ["answers, used"] * 2, where
     assert '"IN_SYNC"' in await run("pair", "status", "-o", "json", *shown)
     assert QUEUE in await run("queue", "ls", *shown)
     assert "wants a certificate" in await run("queue", "ls", "--timeout", "1s", code=3)
@@ -328,3 +331,42 @@ async def test_commands_show_credentials_and_orders_are_journalled_by_name(pair:
 
         by = await until(orders, "both orders are journalled")
     assert all(each.startswith("principal/billing at ipv4:127.0.0.1:") for each in by)
+
+
+async def test_a_member_is_forced_after_an_operator_has_named_it_at_the_witness(pair: Cluster, folder: Path) -> None:
+    """Left alone with an old copy: the witness takes no word of a member, which says what is to be done first."""
+    master, other = await roles(pair)
+    pair.kill(other)
+    await pair.wait_for(stands_alone(master), "alone")
+    pair.kill(master)
+    await pair.restart(other)
+    async with opener_of(str(folder / CLIENT))(pair.endpoint(other), ()) as channel:
+        stub = pb_grpc.PairServiceStub(channel)
+
+        async def asked() -> pb.ForceFailoverResponse:
+            order = pb.ForceFailoverRequest(reason="the other burnt down")
+            seen = await stub.ForceFailover(order, timeout=OUTER_S, wait_for_ready=True)
+            order = pb.ForceFailoverRequest(confirmed=True, accept_loss_after=seen.last_index, reason="burnt down")
+            return await stub.ForceFailover(order, timeout=OUTER_S)
+
+        async def refused() -> str:
+            text = (await asked()).text
+            return text if "set-epoch" in text else ""
+
+        text = await until(refused, "the register is read, and names another member")
+        assert "PERMISSION_DENIED for members" in text
+        (epoch,) = re.findall(r"set-epoch --pair pair --domain main --epoch (\d+) --holder", text)
+        order = f"witness set-epoch --pair pair --epoch {epoch} --holder {other} --reason x --yes".split()
+        at = ("--target", pair.witness_endpoint, "--credentials")
+        for name, code in ((other, 1), (CLIENT, 0)):
+            result = await asyncio.to_thread(CliRunner().invoke, root, [*order, *at, str(folder / name)])
+            assert result.exit_code == code, result.output
+
+        async def done() -> bool:
+            answer = await asked()
+            return answer.done or "is master of main already" in answer.text  # once it is named, it may not wait
+
+        await until(done, "it is master")
+    await pair.wait_for(stands_alone(other), "master")
+    await pair.restart(master)
+    await pair.wait_ready()

@@ -16,6 +16,7 @@ from replica.node.members import MAIN
 from replica.peer.verify import RANGE_RECORDS, RANGE_RECORDS_MAX, CannotVerify
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, parse
+from replica.services.pair.operators_word import problem_of_word
 from replica.services.pair.salvage_view import SalvageView
 from storage.errors import CorruptRecord
 from tandemq.v1 import pair_service_pb2 as pb
@@ -114,6 +115,8 @@ class DivergenceHandlers:
             # An operator who means it says so with the loss that it costs: a peer out of sight may be serving.
             text = f"{shared.peer} is not connected: connect it, or use `tandemq pair failover --force`"
             await abort(context, refusal(Reason.REASON_INVALID_STATE, text))
+        if why_not := problem_of_word(self.members, domain):
+            await abort(context, refusal(Reason.REASON_INVALID_STATE, why_not))
         await self._peer_steps_down(domain)
         why_not = domain.mastership.force(f"two histories, this one is kept: {reason}")
         if why_not:

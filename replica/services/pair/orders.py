@@ -18,6 +18,7 @@ from failover.classifier import Verdict
 from replica.node.members import MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, parse
+from replica.services.pair.operators_word import problem_of_word
 from tandemq.ambient import monotonic_ms
 from tandemq.credentials.caller import caller_of
 from tandemq.v1 import pair_service_pb2 as pb
@@ -169,7 +170,7 @@ class OrderHandlers:
             answer.text = f"nothing was done: the loss after {asked.accept_loss_after} was accepted, but {gap}"
         elif self.operator.maintenance:
             answer.text = f"nothing was done: {me} is in maintenance; `tandemq pair maintenance off` first"
-        elif why := domain.mastership.force(asked.reason):
+        elif why := problem_of_word(self.members, domain) or domain.mastership.force(asked.reason):
             answer.text = f"nothing was done: {why}"
         else:
             self.members.node.dispatch(domain)

@@ -127,3 +127,29 @@ def test_show_prints_whose_it_is(run: Callable[..., Result]) -> None:
     assert facts["who"] == "member/Orders/a.1"
     assert facts["uris"] == ["tandemq:member/Orders/a.1"]
     assert {"h.test", "10.0.0.1", "localhost", "127.0.0.1"} < set(facts["names"])
+
+
+def test_a_pair_is_not_called_as_one_of_its_members(tmp_path: Path) -> None:
+    """A single manager called orders is member/orders/orders, and would be one with that member."""
+    pair = {"pair": "orders", "peer_address": "h:1", "peer_endpoint": "h:2", "data_dir": "/d"}
+    for member, peer in (("orders", "b"), ("b", "orders")):
+        names = {"member": member, "peer_member": peer}
+        load(None, pair | names, {})
+        with pytest.raises(ConfigError, match="'orders' is also the name of a member"):
+            load(None, pair | names | {"security": {"credentials": str(tmp_path)}}, {})
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--operator", "alice"), "a witness without --credentials sees none"),
+        (("--operator", "principal/alice", "--credentials", "x"), "NAME for a client"),
+    ],
+)
+def test_an_operator_that_could_never_be_one_is_refused(
+    run: Callable[..., Result], words: tuple[str, ...], says: str
+) -> None:
+    result = run("witness", "--data-dir", "w", "--listen", "127.0.0.1:7620", *words)
+    assert result.exit_code != 0
+    assert says in result.output
+    assert not Path("w").exists()

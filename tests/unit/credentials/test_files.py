@@ -7,16 +7,21 @@ import shutil
 from datetime import timedelta
 from pathlib import Path
 
+import grpc.aio
 import pytest
 
 from tandemq.channels import Kept, Options
 from tandemq.config import ManagerConfig
 from tandemq.config_security import Security
-from tandemq.credentials.authority import AUTHORITY_KEY, LASTS, create, issue, problem_of_chain
+from tandemq.credentials import authority as developers
+from tandemq.credentials import files
+from tandemq.credentials.authority import AUTHORITY_KEY, LASTS, create, issue
 from tandemq.credentials.bad import BadCredentials
 from tandemq.credentials.channels import SecureOpen
 from tandemq.credentials.files import LOOK_S, Credentials, read
 from tandemq.credentials.own import of_member
+from tandemq.credentials.sound import problems
+from tandemq.inside import inside_opener
 
 
 @pytest.fixture
@@ -31,7 +36,7 @@ def directory(authority: Path, tmp_path: Path) -> Path:
 
 
 def test_what_is_issued_can_be_read_by_its_owner_alone(authority: Path, directory: Path) -> None:
-    assert problem_of_chain(directory) == ""
+    assert {text for _, text in problems(read(directory), directory)} == {""}
     assert {path.name: path.stat().st_mode & 0o777 for path in directory.iterdir()} == {
         "ca.pem": 0o600,
         "cert.pem": 0o600,
@@ -70,7 +75,83 @@ def test_a_key_of_another_certificate_is_refused(authority: Path, directory: Pat
 
 def test_a_certificate_of_another_authority_is_seen(directory: Path, tmp_path: Path) -> None:
     shutil.copy(create(tmp_path / "second"), directory / "ca.pem")
-    assert "not in ca.pem" in problem_of_chain(directory)
+    assert "not in ca.pem" in dict(problems(read(directory), directory))["authority"]
+
+
+@pytest.mark.parametrize("name", ["", "ca.pem", "cert.pem"])
+@pytest.mark.parametrize("mode", [0o020, 0o002])
+def test_what_others_may_exchange_is_refused(directory: Path, name: str, mode: int) -> None:
+    """Whoever writes ca.pem says who is believed."""
+    path = directory / name
+    path.chmod(path.stat().st_mode | mode)
+    with pytest.raises(BadCredentials, match=r"others may change it \(mode 0\d+\); run: chmod go-w"):
+        read(directory)
+    if not name:
+        path.chmod(0o1777)  # a volume of Kubernetes: only the owner of a file may exchange it
+        read(directory)
+
+
+def test_an_authority_is_not_made_over_the_credentials_of_somebody(directory: Path) -> None:
+    before = {path.name: path.read_bytes() for path in directory.iterdir()}
+    with pytest.raises(BadCredentials, match="holds somebody's credentials"):
+        create(directory)
+    assert {path.name: path.read_bytes() for path in directory.iterdir()} == before
+
+
+def test_comments_between_the_authorities_may_be_in_any_alphabet_and_a_half_one_is_refused(directory: Path) -> None:
+    path = directory / "ca.pem"
+    good = path.read_bytes()
+    path.write_bytes("# première\n".encode() + good + "# zweite für später\n".encode() + good)
+    read(directory)
+    path.write_bytes(good + good[:200])
+    with pytest.raises(BadCredentials, match=r"ca\.pem: is not made of certificates in PEM: one is cut off"):
+        read(directory)
+
+
+def test_a_client_that_starts_while_files_are_exchanged_takes_the_new_ones(
+    authority: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two renames the certificate is of one key, and key.pem is the other."""
+    real, looks = files.read, []
+
+    def between(place: Path) -> files.Material:
+        looks.append(place)
+        if len(looks) == 1:
+            issue(authority, "principal/billing", place)
+            raise BadCredentials("seen between two renames")
+        return real(place)
+
+    monkeypatch.setattr(files, "read", between)
+    monkeypatch.setattr(developers, "read", real)
+    assert Credentials(directory).now() == real(directory)
+    assert len(looks) == 2
+
+
+def test_nothing_is_exchanged_before_all_of_it_is_on_disk(
+    authority: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A command that is killed, or a disk that is full, while it writes."""
+
+    class FullError(OSError):
+        pass
+
+    def full(_descriptor: int) -> None:
+        written.append(_descriptor)
+        if len(written) == 3:
+            raise FullError
+
+    written: list[int] = []
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(FullError):
+        issue(authority, "principal/billing", directory)
+    assert {text for _, text in problems(read(directory), directory)} == {""}
+
+
+def test_a_key_that_others_may_read_since_is_seen(directory: Path, caplog: pytest.LogCaptureFixture) -> None:
+    credentials = Credentials(directory)
+    (directory / "key.pem").chmod(0o644)
+    credentials.now()
+    assert [record.getMessage() for record in caplog.records if "chmod 600" in record.getMessage()]
 
 
 def test_exchanged_files_come_into_force_and_broken_ones_do_not(
@@ -136,3 +217,19 @@ async def test_a_kept_channel_is_opened_anew_with_new_credentials(authority: Pat
     assert kept.get() is second
     await kept.close()
     await first.close()
+
+
+async def test_a_client_inside_a_manager_gets_new_channels_to_others_too(authority: Path, directory: Path) -> None:
+    now_s = 0.0
+    inside = grpc.aio.insecure_channel("127.0.0.1:2")
+    opener = inside_opener("inside:a", inside, SecureOpen(Credentials(directory, lambda: now_s)))
+    options: Options = ()
+    kept, own = Kept("127.0.0.1:1", options, opener), Kept("inside:a", options, opener)
+    first = kept.get()
+    issue(authority, "principal/billing", directory)
+    now_s = LOOK_S
+    assert own.get() is inside
+    assert kept.get() is not first
+    await kept.close()
+    await first.close()
+    await inside.close()
