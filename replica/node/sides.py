@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from replica.machine import SettleCall
 from replica.machine.plan.settle import plan_settle
-from replica.machine.plan.sides import next_given, passed_by, plan_given, plan_passed, plan_side
+from replica.machine.plan.sides import next_given, passed_by, plan_given, plan_like, plan_passed, plan_side
 from replica.machine.state.lockstep import SideOf
 from replica.machine.state.system_names import side_queue
 from tandemq.peer.v1.peer_service_pb2 import SidePassed
@@ -17,15 +17,18 @@ from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.queue_service_pb2 import OUTCOME_RELEASE, Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from replica.core.domain import Domain
-    from replica.machine import QueueState, SegmentSlice
+    from replica.machine import Machine, QueueState, SegmentSlice
+    from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 
 LOOK_MS = 100
 """Between two looks at how far the sides have come."""
 MARK_MESSAGES, MARK_MS = 1_000, 1_000
 """Of a queue's sides together: a record of their progress once so many messages more are settled, or so much later."""
+SWEEP_MS = 10_000
+"""Between two walks over all sides here, whatever is known of them; see `Sides.moving`."""
 BEAT_SIDES_MAX = 1_000
 """In one heartbeat; the others follow with the next ones, once the log says how far these are."""
 
@@ -59,13 +62,21 @@ class Sides:
         """The member's own domain; None: not yet there."""
         self.served: dict[int, SideOf] = {}
         """Sides here that have a consumer, by their number."""
+        self.moving: dict[int, SideOf] = {}
+        """Sides here, by their number, of which the pair's log may not say yet how far they are; no other one is looked
+        at. All of them after a start, and where a copy of the pair's state is another: what its log said may be gone.
+        """
+        self._like: dict[int, tuple[QueueConfig, bool]] = {}
+        """By side: the attributes of the pair's queue that it has, and whether that is open here."""
         self._samples: dict[int, _Sample] = {}
         self._settled: dict[int, int] = {}
         """By side: how far it is for certain."""
         self._peer: dict[tuple[int, int], int] = {}
         """By domain and queue: how far the peer's side is, as it said in this session."""
         self._recorded_ms: dict[tuple[int, int], int] = {}
-        self._look_ms = 0
+        self._look_ms = self._sweep_ms = 0
+        self._machines: list[Machine | None] = []
+        """At the last walk over all sides: the member's own state, and those of the pair."""
 
     def connect(self, own: Domain) -> None:
         """The member's domains are there; before the first of them starts."""
@@ -89,9 +100,10 @@ class Sides:
             self._order(own, plan_side(own.orders.machine.state, own.orders.time_ms, of, queue, member))
             side = self._side(of, name)
             assert side is not None, "a side has begun"
+        self._follow(own, side, queue, member)
         if side.queue_id not in own.consumers.turns:
             self._take_back(own, name, side, None if anew else client_id)
-        self.served[side.queue_id] = of
+        self.served[side.queue_id] = self.moving[side.queue_id] = of
         self._give(side.queue_id, of)
         return name
 
@@ -109,6 +121,20 @@ class Sides:
             plan = plan_settle(own.orders.machine.state, own.orders.time_ms, SettleCall(name, settlements))
             if plan.header is not None:
                 self._order(own, plan.header)
+
+    def _follow(self, own: Domain, side: QueueState, queue: QueueState, member: str) -> None:
+        """A side has the attributes of its queue, and is open where that is; whoever may not consume it now is sent
+        away.
+        """
+        known, is_open = self._like.get(side.queue_id), member in queue.open_members
+        if known is not None and known[0] is queue.config and known[1] == is_open:
+            return
+        self._like[side.queue_id] = queue.config, is_open
+        state = own.orders.machine.state
+        while (header := plan_like(state, own.orders.time_ms, side, queue, member)) is not None:
+            self._order(own, header)
+        own.consumers.on_queue(side.queue_id)
+        self._node.dispatch(own)
 
     def is_whole(self, queue_id: int) -> bool:
         """Whether this member's copy holds what the side was given. A copy that is being taken anew does not."""
@@ -142,8 +168,8 @@ class Sides:
         for queue_id, of in list(self.served.items()):
             if own is not None and queue_id in own.consumers.turns:
                 self._give(queue_id, of)
-            else:
-                del self.served[queue_id]  # its consumer has left
+            if own is None or queue_id not in own.consumers.turns:
+                self.served.pop(queue_id, None)  # its consumer has left
 
     def _give(self, queue_id: int, of: SideOf) -> None:
         own = self._serving()
@@ -151,7 +177,13 @@ class Sides:
         if own is None or side is None:
             return
         queue = self._queue_of(of)
-        given = next_given(queue, side) if queue is not None else None
+        member = self._node.domains[of.domain].shared.member
+        if queue is None or member not in (queue.passed or {}):
+            if self._is_gone(of):
+                self._drop(own, side)
+            return
+        self._follow(own, side, queue, member)
+        given = next_given(queue, side)
         if given is not None:
             self._order(own, plan_given(own.orders.machine.state, own.orders.time_ms, side, given))
 
@@ -168,18 +200,55 @@ class Sides:
         if now_ms - self._look_ms < LOOK_MS:
             return
         self._look_ms = now_ms
+        self._sweep(now_ms)
         for domain in self._node.paired():
-            machine = domain.shared.machine
-            if machine is not None and machine.state.sided:
-                self._look_at(domain, list(machine.state.sided.values()), now_ms)
-        self._drop_orphans()
+            self._look_at(domain, now_ms)
+        self._rest()
 
-    def _look_at(self, domain: Domain, queues: list[QueueState], now_ms: int) -> None:
+    def _sweep(self, now_ms: int) -> None:
+        """All sides here, where anything may be known of them that is not so, and now and then."""
+        own = self._serving()
+        if own is None:
+            return
+        machines = [domain.shared.machine for domain in (own, *self._node.paired())]
+        if machines == self._machines and now_ms - self._sweep_ms < SWEEP_MS:
+            return
+        self._machines, self._sweep_ms = machines, now_ms
+        for side in list(own.orders.machine.state.own_sides.values()):
+            assert side.side is not None, "kept by that"
+            if self._is_gone(side.side):
+                self._drop(own, side)
+            else:
+                self.moving[side.queue_id] = side.side
+
+    def _rest(self) -> None:
+        """The pair's log says of these how far they are, and nobody is served there."""
+        own = self._serving()
+        if own is None:
+            return
+        for queue_id, of in list(self.moving.items()):
+            side = own.orders.machine.state.queues.get(queue_id)
+            queue = self._queue_of(of)
+            if queue_id in self.served or (side is not None and queue is None):
+                continue
+            member = self._node.domains[of.domain].shared.member
+            if side is None or queue is None or (queue.passed or {}).get(member, 0) >= passed_by(side):
+                del self.moving[queue_id]
+
+    def _look_at(self, domain: Domain, now_ms: int) -> None:
         if not domain.shared.serving or domain.shared.draining or not domain.mastership.commit.can_commit:
             return
         shared = domain.shared
-        for queue in queues:
-            known, key = queue.passed or {}, (shared.domain, queue.queue_id)
+        sided = domain.orders.machine.state.sided
+        numbers = {of.queue_id for of in self.moving.values() if of.domain == shared.domain}
+        numbers |= {queue_id for number, queue_id in self._peer if number == shared.domain}
+        for queue_id in sorted(numbers):
+            queue, key = sided.get(queue_id), (shared.domain, queue_id)
+            if queue is None or self._peer.get(key, 0) <= (queue.passed or {}).get(shared.peer, 0):
+                self._peer.pop(key, None)  # the log says it
+            if queue is None:
+                continue
+            known = queue.passed or {}
             marks = {shared.member: self._passed(domain, queue), shared.peer: self._peer.get(key, 0)}
             more = sum(max(0, marks.get(member, 0) - index) for member, index in known.items())
             if not more or (more < MARK_MESSAGES and now_ms - self._recorded_ms.get(key, 0) < MARK_MS):
@@ -192,10 +261,11 @@ class Sides:
     def beat(self, domain: Domain) -> list[SidePassed]:
         """What the peer is told: how far this member's sides are, where its log does not say so."""
         machine = domain.shared.machine
-        if machine is None or not machine.state.sided:
+        if machine is None or not self.moving:
             return []
-        member = domain.shared.member
-        found = [(queue, self._passed(domain, queue)) for queue in machine.state.sided.values()]
+        member, sided = domain.shared.member, machine.state.sided
+        queues = [sided.get(of.queue_id) for of in self.moving.values() if of.domain == domain.shared.domain]
+        found = [(queue, self._passed(domain, queue)) for queue in queues if queue is not None]
         return [
             SidePassed(queue_id=queue.queue_id, index=index)
             for queue, index in found
@@ -228,35 +298,26 @@ class Sides:
 
     # -- queues that are gone ----------------------------------------------------------------------------------------
 
-    def _drop_orphans(self) -> None:
-        own = self._serving()
-        if own is None:
-            return
-        for side in self._all(own):
-            of = side.side
-            if of is not None and self._is_gone(of):
-                self._settled.pop(side.queue_id, None)
-                self._samples.pop(side.queue_id, None)
-                self.served.pop(side.queue_id, None)
-                op = QueueOp(action=QUEUE_ACTION_DELETE, queue_id=side.queue_id, removed=side.length)
-                self._order(own, RecordHeader(time_ms=own.orders.machine.state.at(own.orders.time_ms), queue=op))
+    def _drop(self, own: Domain, side: QueueState) -> None:
+        for number_of in (self.served, self.moving):
+            number_of.pop(side.queue_id, None)
+        self._settled.pop(side.queue_id, None)
+        self._samples.pop(side.queue_id, None)
+        self._like.pop(side.queue_id, None)
+        op = QueueOp(action=QUEUE_ACTION_DELETE, queue_id=side.queue_id, removed=side.length)
+        self._order(own, RecordHeader(time_ms=own.orders.machine.state.at(own.orders.time_ms), queue=op))
 
     def _is_gone(self, of: SideOf) -> bool:
-        """For certain: in the same history, in a state that is committed, there is no such queue."""
+        """For certain: in the same history, in a state that is committed, there is no such queue, or none here."""
         domain = self._node.domains.get(of.domain)
         machine = domain.shared.machine if domain is not None else None
-        return (
-            domain is not None
-            and machine is not None
-            and machine.history_id == of.history_id
-            and machine.applied_index <= domain.shared.progress.commit_index
-            and of.queue_id not in machine.state.sided
-        )
+        if domain is None or machine is None or machine.history_id != of.history_id:
+            return False
+        queue = machine.state.sided.get(of.queue_id)
+        is_here = queue is not None and domain.shared.member in (queue.passed or {})
+        return not is_here and machine.applied_index <= domain.shared.progress.commit_index
 
     # -- finding -----------------------------------------------------------------------------------------------------
-
-    def _all(self, own: Domain) -> Iterator[QueueState]:
-        return iter(list(own.orders.machine.state.own_sides.values()))
 
     def _serving(self) -> Domain | None:
         own = self.own

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from replica.core.delivery.ahead import Ahead
 from replica.core.delivery.damage import Damage
-from replica.core.delivery.rounds import Rounds, deleted, taken
+from replica.core.delivery.rounds import Rounds, deleted, shown, taken
 from replica.core.selection.selecting import Exact
 from replica.core.state.effects import Deliver
 from replica.core.state.outcomes import Failed, LeaseDone, Moved
@@ -170,12 +170,13 @@ class Consumers:
         member = consumer.member or self.shared.member
         if member not in queue.open_members:
             raise Refused(
-                Reason.REASON_INVALID_STATE, f"queue {consumer.queue} is not open at {member}; open it there first"
+                Reason.REASON_INVALID_STATE,
+                f"queue {shown(consumer.queue)} is not open at {member}; open it there first",
             )
         # An alias may go while it consumes, and what it holds must still be settled.
         consumer.resolve(queue.name)
         if not queue.config.dequeue_enabled:
-            raise disabled(consumer.queue, queue.config, receiving=True)
+            raise disabled(shown(consumer.queue), queue.config, receiving=True)
         if consumer.immediate and queue.config.queue_type == QUEUE_TYPE_TWO_WAY:
             raise Refused(Reason.REASON_REPLY_REQUIRED, immediate_problem(consumer.queue))
         return queue_id

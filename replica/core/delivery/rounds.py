@@ -36,14 +36,19 @@ class Rounds:
         return found
 
 
+def shown(queue: str) -> str:
+    """What its consumers call that queue: a side has the name of the queue that it is a side of."""
+    return queue.removeprefix(SIDE)
+
+
 def taken(consumer: Consumer, member: str) -> Refused:
     """K4: a side has one consumer; a second process that does the same work belongs to the other side."""
-    queue = consumer.queue.removeprefix(SIDE)
+    queue = shown(consumer.queue)
     text = f"the side of queue {queue} at {member} has a consumer already; its twin belongs to the other member"
     return Refused(Reason.REASON_TWIN_TAKEN, text, {"queue": queue, "member": member})
 
 
 def deleted(consumer: Consumer) -> Failed:
     """The answer to a consumer whose queue is gone: nothing ever comes from it, though another may have its name."""
-    text = f"queue {consumer.queue} was deleted; open a new stream if it was created again"
+    text = f"queue {shown(consumer.queue)} was deleted; open a new stream if it was created again"
     return Failed(Reason.REASON_QUEUE_NOT_FOUND, text, {})

@@ -87,15 +87,7 @@ def plan_side(state: State, now_ms: int, of: SideOf, queue: QueueState, member: 
     """
     passed = queue.passed
     assert passed is not None, "only a queue with PRODUCER replication has sides"
-    config = admin_pb2.QueueConfig()
-    config.CopyFrom(queue.config)
-    config.replication, config.domain = admin_pb2.REPLICATION_NONE, "local"
-    config.queue_type = admin_pb2.QUEUE_TYPE_ONE_WAY  # its senders ask the pair's queue
-    config.enqueue_enabled, config.dequeue_enabled = False, True
-    config.ClearField("lockstep")
-    config.ClearField("enqueue_enabled_at")
-    config.ClearField("dequeue_enabled_at")
-    config.ClearField("empty_idle_expiry")
+    config = _config_of(queue)
     op = record_pb2.SideOp(
         domain=of.domain,
         history_id=of.history_id,
@@ -108,6 +100,37 @@ def plan_side(state: State, now_ms: int, of: SideOf, queue: QueueState, member: 
         first=passed[member] + 1,
     )
     return record_pb2.RecordHeader(time_ms=state.at(now_ms), side=op)
+
+
+def plan_like(
+    state: State, now_ms: int, side: QueueState, queue: QueueState, member: str
+) -> record_pb2.RecordHeader | None:
+    """One step towards the attributes of the pair's queue, and towards being open where that is; None: it is there."""
+    op = record_pb2.QueueOp(queue_id=side.queue_id)
+    if (config := _config_of(queue)) != side.config:
+        op.action = record_pb2.QUEUE_ACTION_UPDATE
+        op.config.CopyFrom(config)
+    elif (member in queue.open_members) != (member in side.open_members):
+        is_open = member in queue.open_members
+        op.action = record_pb2.QUEUE_ACTION_OPEN if is_open else record_pb2.QUEUE_ACTION_CLOSE
+        op.member = member
+    else:
+        return None
+    return record_pb2.RecordHeader(time_ms=state.at(now_ms), queue=op)
+
+
+def _config_of(queue: QueueState) -> admin_pb2.QueueConfig:
+    """Attributes of a side of that queue."""
+    config = admin_pb2.QueueConfig()
+    config.CopyFrom(queue.config)
+    config.replication, config.domain = admin_pb2.REPLICATION_NONE, "local"
+    config.queue_type = admin_pb2.QUEUE_TYPE_ONE_WAY  # its senders ask the pair's queue
+    config.enqueue_enabled = False
+    config.ClearField("lockstep")
+    config.ClearField("enqueue_enabled_at")
+    config.ClearField("dequeue_enabled_at")  # the pair's master says when
+    config.ClearField("empty_idle_expiry")
+    return config
 
 
 def passed_by(side: QueueState) -> int:

@@ -7,12 +7,14 @@ import pytest
 from replica.core.state.calls import Consumer, PendingCall
 from replica.core.state.outcomes import Answer, Failed, LeaseDone
 from replica.machine import Limits, Machine, SettleCall
+from replica.machine.state.queue import QueueState
 from replica.node.members import LOCAL, MAIN, domain_number
 from replica.node.recovery import open_shared
 from storage.memory import MemoryStore
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_RELEASE, Outcome, Settlement
 from tests.support.domains import domain_over
 from tests.support.listening import quiet_node
@@ -94,6 +96,21 @@ class Member:
         self.own.submit(PendingCall(process, SettleCall("SYSTEM.SIDE/q", [settlement])), NOW_MS)
         self.node.dispatch(self.own)
 
+    def commit(self) -> None:
+        """What the test did to its copy of the pair's domain is committed, and seen here."""
+        self.pair.shared.progress.commit_index = self.driver.log_index
+        self.sides.on_moved()
+        self.flush()
+
+    def change(self, config: QueueConfig) -> None:
+        """Attributes of the pair's queue."""
+        self.driver.queue(record_pb2.QUEUE_ACTION_UPDATE, config=config)
+        self.commit()
+
+    @property
+    def side(self) -> QueueState:
+        return self.own.orders.machine.state.named("SYSTEM.SIDE/q")
+
     @property
     def said(self) -> list[int]:
         """How far its side is, as its heartbeats say."""
@@ -168,6 +185,28 @@ async def test_k6_a_side_is_as_far_as_its_disk_says(member: Member) -> None:
     assert member.said == [1]
 
 
+async def test_a_side_is_looked_at_while_the_log_does_not_say_how_far_it_is(member: Member) -> None:
+    member.driver.send(2)
+    process, consumer = member.consume()
+    ((lease_id, _),) = process.given
+    member.settle(process, lease_id, 1)
+    member.flush()
+    member.sides.look(NOW_MS)
+    assert member.sides.moving, "it is served"
+    member.leave(consumer)
+    member.sides.look(NOW_MS + 200)
+    assert member.sides.moving, "its mark is on no disk but its own"
+    op = record_pb2.PassedOp(queue_id=1, marks=[{"member": "a", "index": 1}])
+    member.driver.order(record_pb2.RecordHeader(time_ms=member.driver.now_ms, passed=op))
+    member.sides.look(NOW_MS + 400)
+    assert not member.sides.moving
+    assert member.said == []
+    member.pair.shared.set_machine(member.driver.replica)  # another copy: what the first one said may be gone
+    member.sides.look(NOW_MS + 600)
+    member.sides.look(NOW_MS + 800)
+    assert not member.sides.moving, "that one says it too"
+
+
 async def test_k6_what_the_peer_said_is_forgotten_with_its_session(member: Member) -> None:
     """It may have lost its disk meanwhile."""
     member.sides.on_beat(NUMBER, member.sides.beat(member.pair))
@@ -205,6 +244,55 @@ async def test_a_side_goes_with_its_queue_and_not_with_a_copy_that_is_not_there(
     member.pair.shared.progress.commit_index = member.driver.log_index
     member.sides.look(3 * NOW_MS)
     assert not member.has_side
+
+
+@pytest.mark.parametrize(("destroyed", "stays"), [("a", False), ("b", True)])
+async def test_a_side_goes_when_its_instance_is_destroyed(member: Member, destroyed: str, *, stays: bool) -> None:
+    member.driver.send(1)
+    member.consume()
+    member.driver.queue(record_pb2.QUEUE_ACTION_DESTROY, member=destroyed)
+    member.commit()
+    assert member.has_side is stays
+
+
+async def test_changed_attributes_reach_a_side_and_who_consumes_it(member: Member) -> None:
+    lease = QueueConfig()
+    lease.lease_duration.FromSeconds(7)
+    member.consume()
+    member.change(lease)
+    assert member.side.config.lease_duration.ToSeconds() == 7
+    assert member.side.config.replication == admin_pb2.REPLICATION_NONE
+
+
+async def test_who_may_not_receive_any_more_is_sent_away(member: Member) -> None:
+    member.driver.send(2)
+    process, _ = member.consume()
+    member.change(QueueConfig(dequeue_enabled=False))
+    (answer,) = process.answers
+    assert isinstance(answer, Failed)
+    assert answer.reason == Reason.REASON_DEQUEUE_DISABLED
+    assert answer.metadata == {"queue": "q"}
+    member.driver.send(1)
+    member.change(QueueConfig(dequeue_enabled=True))
+    following, _ = member.consume()
+    assert (following.answers, following.indexes) == ([], [1, 2, 3])
+
+
+async def test_a_queue_that_is_closed_at_a_member_has_no_consumer_there(member: Member) -> None:
+    member.driver.send(1)
+    process, _ = member.consume()
+    member.driver.queue(record_pb2.QUEUE_ACTION_CLOSE, member="b")
+    member.commit()
+    assert process.answers == [], "it is open here"
+    member.driver.queue(record_pb2.QUEUE_ACTION_CLOSE, member="a")
+    member.commit()
+    (answer,) = process.answers
+    assert isinstance(answer, Failed)
+    assert answer.reason == Reason.REASON_INVALID_STATE
+    assert answer.message.startswith("queue q is not open at a")
+    member.driver.queue(record_pb2.QUEUE_ACTION_OPEN, member="a")
+    member.commit()
+    assert member.consume()[0].indexes == [1]
 
 
 async def test_a_side_that_is_behind_its_mark_begins_anew(member: Member) -> None:
