@@ -132,8 +132,10 @@ async def test_a_commit_with_puts_is_repeated_through_either_member(pair: Cluste
         puts = [of(legs, b"2", b"3"), of(legs, b"4", unit_id=unit_id)]
         answers = [await committed(member, unit_id, *puts) for member in (other, one, other)]
         answers.append(await committed(one, unit_id, of(legs, b"another")))
+        answers.append(await committed(one, unit_id, of("//nowhere/orders", b"whoever resolves it no more")))
+        answers.append(await committed(other, unit_id, of(legs)))
         answers.append(await committed(one, unit_id))
-        assert [answer.duplicate for answer in answers] == [False, True, True, True, True]
+        assert [answer.duplicate for answer in answers] == [False, *[True] * 6]
         assert {tuple(each.index for each in answer.puts[0].results) for answer in answers} == {(1, 2, 3, 4)}
         assert [each.message.payload for each in (await one.receive(legs, 10)).messages] == [b"1", b"2", b"3", b"4"]
 
@@ -146,6 +148,12 @@ async def test_a_put_that_came_with_a_refused_commit_is_a_part_of_the_unit(pair:
         first = of(legs, b"1")
         with refused("QUEUE_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "no-such-queue"):
             await committed(other, unit_id, first, of("no-such-queue", b"2"))
+        with refused("MANAGER_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "nowhere"):
+            await committed(other, unit_id, of("//nowhere/orders", b"2"))
+        second = await begun(other, legs)
+        with refused("BAD_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, ""):
+            await committed(one, second, of(legs, b"0"), of(legs))
+        assert [len(each.results) for each in (await committed(other, second)).puts] == [1]
         changed = EnqueueRequest()
         changed.CopyFrom(first)
         changed.messages[0].payload = b"another"
@@ -153,7 +161,7 @@ async def test_a_put_that_came_with_a_refused_commit_is_a_part_of_the_unit(pair:
             await committed(one, unit_id, changed)
         done = await committed(one, unit_id, first)
         assert [len(each.results) for each in done.puts] == [1]
-        assert [each.message.payload for each in (await one.receive(legs, 10)).messages] == [b"1"]
+        assert [each.message.payload for each in (await one.receive(legs, 10)).messages] == [b"0", b"1"]
 
 
 async def test_bad_puts_of_a_commit_are_refused_and_nothing_is_done(pair: Cluster) -> None:

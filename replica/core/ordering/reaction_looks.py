@@ -178,7 +178,10 @@ def where(reaction: Reaction, queue: QueueState) -> Whereabouts:
 
 def _waiting(queue: QueueState, wanted: RangeSet) -> list[Run]:
     """Of those, what is ready, blocked or delayed; not by index. Each level is gone through once, not once a run."""
-    found = [run for ready, blocked in _levels(queue) for level in (ready, blocked) for run in level.common(wanted)]
+    if not wanted:
+        return []
+    levels = [level for both in _levels(queue) for level in both if level]  # most are empty, and ask as much
+    found = [run for level in levels for run in level.common(wanted)]
     found += _among(queue.delayed, wanted)
     return found
 

@@ -130,8 +130,9 @@ class OpenUnitHandlers:
 
         return await self._asked("TransactionService/Commit", request, context, home, committed)
 
-    async def _puts_of(self, request: pb.CommitRequest, context: Context) -> list[UnitPut]:
-        made = []
+    async def _puts_of(self, request: pb.CommitRequest, context: Context) -> list[UnitPut | Failed]:
+        """What is wrong whatever the moment aborts the call; what this moment refuses is for a unit that is open."""
+        made = list[UnitPut | Failed]()
         for place, put in enumerate(request.puts, 1):
             await check_request_id(put.request_id, context)
             if put.unit_id not in (b"", request.unit_id):
@@ -150,11 +151,11 @@ class OpenUnitHandlers:
         return made
 
     async def _commit(
-        self, domain: Domain, request: pb.CommitRequest, puts: Sequence[UnitPut], member: str
+        self, domain: Domain, request: pb.CommitRequest, puts: Sequence[UnitPut | Failed], member: str
     ) -> Answered:
         # One that is not open was committed, or never will be; its commit says which, and its puts are not looked at.
         for place, put in enumerate(puts if domain.orders.units.find(request.unit_id) is not None else (), 1):
-            kept = await self._keep(domain, put, request.epoch)
+            kept = await self._keep(domain, put, request.epoch) if isinstance(put, UnitPut) else put
             if isinstance(kept, (Failed, Moved)):
                 return kept
             if place % SLICE_COMMITTED == 0:
@@ -237,6 +238,8 @@ class OpenUnitHandlers:
     async def enqueue(self, request: bytes, parsed: queue_pb2.EnqueueRequest, context: Context) -> bytes:
         """See EnqueueRequest.unit_id."""
         asked = await self._put_of(parsed, context, request)
+        if isinstance(asked, Failed):
+            await abort(context, asked)
         home = await self.domain_of(parsed.unit_id, context)
 
         async def put(domain: Domain) -> Answered:
@@ -252,8 +255,10 @@ class OpenUnitHandlers:
 
         return await self._asked("QueueService/Enqueue", request, context, home, put)
 
-    async def _put_of(self, request: queue_pb2.EnqueueRequest, context: Context, stored: bytes = b"") -> UnitPut:
-        """Aborts the call where it cannot be put. Of a full name that may be another manager's queue: then the messages
+    async def _put_of(
+        self, request: queue_pb2.EnqueueRequest, context: Context, stored: bytes = b""
+    ) -> UnitPut | Failed:
+        """Aborts the call of who may not put here. A full name may be another manager's queue: then the messages
         enter the transmission queue with the unit. `stored`: the same as bytes, where they are at hand.
         """
         member, limits, onward = forward.member_of(self.members, context), self.members.node.limits, None
@@ -273,7 +278,7 @@ class OpenUnitHandlers:
             rows, managers = request.messages, onward is not None
             columns, batch = await columns_and_body(request.queue, rows, limits, managers=managers)
         except Refused as refused:
-            await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
+            return Failed(refused.reason, refused.message, refused.metadata, None)
         await check_origin(self.members, request.queue, context)
         stored = stored or request.SerializeToString(deterministic=True)
         digest = fingerprint(batch)
