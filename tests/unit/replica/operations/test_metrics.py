@@ -17,12 +17,16 @@ from replica.node.members import Members
 from replica.operations.events import EventLog
 from replica.operations.metrics import Metrics
 from replica.operations.metrics_operator import OperatorMetrics
+from replica.operations.metrics_queues import sides_behind
 from replica.operations.operator import FIRST_ANSWER_MS, Operator
 from replica.operations.reports import Reports
 from replica.peer.judge import Judge
 from tandemq.ambient import monotonic_ms
 from tandemq.config import ManagerConfig
+from tandemq.peer.v1.record_pb2 import PassedOp, RecordHeader
+from tandemq.v1.queue_admin_service_pb2 import REPLICATION_PRODUCER
 from tests.deploy.samples import expressions_of_rules
+from tests.unit.replica.machine.driver import Driver
 from tests.unit.replica.peer.test_verify import verifier
 
 if TYPE_CHECKING:
@@ -113,3 +117,19 @@ async def test_a_healthy_start_tells_nothing_of_the_authority_and_one_without_it
             operator.look(began + passed_ms)
         await operator.reports.events.close()  # written, and shown
         assert [event.text for event in operator.reports.events.last(10)] == told
+
+
+def test_how_far_each_side_is_behind_is_said_by_queue_and_side() -> None:
+    driver = Driver()
+    driver.create("plain")
+    driver.create("q", replication=REPLICATION_PRODUCER)
+    driver.send(3)
+    driver.commits = False
+    driver.send(1)
+    mark = PassedOp(queue_id=driver.master.state.named("q").queue_id, marks=[{"member": "a", "index": 2}])
+    driver.order(RecordHeader(time_ms=driver.now_ms, passed=mark))
+    found = samples([sides_behind([("main", driver.master.state)])])
+    assert found == {
+        ("tandemq_side_lag", frozenset({("domain", "main"), ("queue", "q"), ("side", side)})): lag
+        for side, lag in (("a", 1.0), ("b", 3.0))
+    }
