@@ -222,6 +222,7 @@ class Manager:
             link=link,
         )
         node.on_tick.append(operator.look)
+        self._watch_credentials(node, operator)
         agent = Agent(members, reports, endpoints_of(config.links))
         members.directory = Directory(agent.resolvers)
         node.on_tick.append(agent.look)
@@ -251,6 +252,13 @@ class Manager:
             domain_name=domain,
             batch_bytes_max=self.config.limits.max_batch_bytes,
         )
+
+    def _watch_credentials(self, node: Node, operator: Operator) -> None:
+        if (credentials := self._open_ports.credentials) is not None:
+            from replica.operations.certificates import Certificates  # with a library that others do without
+
+            operator.certificates = watched = Certificates(credentials, operator.reports.note)
+            node.on_tick.append(watched.look)
 
     def _with_peer(self, node: Node, members: Members, reports: Reports, greeter: Greeter, known: Starts) -> Proving:
         """The connection to the peer, who watches it, and who is asked about it."""

@@ -62,7 +62,7 @@ class Ports:
 
     def __init__(self, config: ManagerConfig, credentials: Credentials | None = None) -> None:
         self.config = config
-        self._credentials = credentials
+        self.credentials = credentials
         self.bound: dict[str, int] = {}
         """Port numbers by name, once they are open."""
         self.direct: DirectServer | None = None
@@ -160,11 +160,11 @@ class Ports:
 
     def _add(self, server: grpc.aio.Server, address: str) -> int:
         """A socket of this host stays plain: its mode says who may."""
-        if self._credentials is None or address.startswith(PLAIN):
+        if self.credentials is None or address.startswith(PLAIN):
             return server.add_insecure_port(address)
         from tandemq.credentials.channels import port_credentials
 
-        return server.add_secure_port(address, port_credentials(self._credentials))
+        return server.add_secure_port(address, port_credentials(self.credentials))
 
 
 def peer_options(lost_ms: int) -> list[tuple[str, int]]:

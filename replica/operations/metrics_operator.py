@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from replica.operations.certificates import Certificates
     from replica.operations.operator import Operator
 
 RULED = MappingProxyType(
@@ -76,9 +77,22 @@ class OperatorMetrics:
         paused = float(operator.judge.paused) if operator.judge is not None else 0.0
         yield GaugeMetricFamily("tandemq_automation_paused", "1: an operator has paused it.", value=paused)
         yield GaugeMetricFamily("tandemq_maintenance", "1: an operator took it out.", value=float(operator.maintenance))
+        yield from _credentials(operator.certificates)
         yield CounterMetricFamily(
             "tandemq_events_lost", "Events that could not be written.", value=operator.reports.events.lost
         )
+
+
+def _credentials(own: Certificates | None) -> Iterable[Metric]:
+    """Without a value where connections are plain."""
+    ends = GaugeMetricFamily("tandemq_certificate_ends_seconds", "When the own certificate ends, of Unix.", labels=())
+    refused = GaugeMetricFamily("tandemq_credentials_refused", "1: unusable files, older ones stay.", labels=())
+    exchanged = CounterMetricFamily("tandemq_credentials_exchanged", "Times that others came in force.", labels=())
+    if own is not None:
+        ends.add_metric([], own.ends_s)
+        refused.add_metric([], float(own.refused))
+        exchanged.add_metric([], own.exchanged)
+    yield from (ends, refused, exchanged)
 
 
 def _counted(name: str, text: str, labels: list[str], counts: dict[tuple[str, str], int]) -> Metric:

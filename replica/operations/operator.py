@@ -21,6 +21,7 @@ from tandemq.v1.pair_service_pb2 import PairEventKind
 if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.node.members import Members
+    from replica.operations.certificates import Certificates
     from replica.operations.reports import Reports
     from tandemq.config import ManagerConfig
     from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame
@@ -101,6 +102,8 @@ class Operator:
         self.authority, self.judge = authority, judge
         self._beats, self._link = beats, link
         self.maintenance = False
+        self.certificates: Certificates | None = None
+        """None: connections are plain."""
         self.alone_s: dict[str, float] = {}
         """Domain: seconds that it was served with one copy since the start."""
         self._lag: dict[str, Lag] = {}

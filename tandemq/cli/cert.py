@@ -77,6 +77,49 @@ def issue(name: str, out: Path, authority: Path | None, hosts: tuple[str, ...], 
 
 
 @cert.command()
+@click.argument("directory", type=_FOLDER, metavar="DIR")
+@_authority_option
+@click.option("--days", type=click.IntRange(1, DAYS_MAX), default=90, show_default=True, help="How long it is valid.")
+@click.option("--new-key", is_flag=True, help="Exchange the key as well.")
+@output_option("table", "json")
+def renew(directory: Path, authority: Path | None, days: int, new_key: bool, output: str) -> None:
+    """Exchange the certificate in DIR for a new one with the same names, and ca.pem for what is believed now.
+
+    Whoever uses DIR goes on with the new one, and is not restarted.
+
+    Example: tandemq cert renew ./billing
+    """
+    from tandemq.credentials import authority as developers
+    from tandemq.credentials.reading import shown
+
+    with _failures():
+        developers.renew(_place(authority), directory, lasts=timedelta(days=days), new_key=new_key)
+        print_facts({"credentials": str(directory), **_facts(shown((directory / "cert.pem").read_bytes()))}, output)
+
+
+@cert.command()
+@_authority_option
+@output_option("table", "json")
+def rotate(authority: Path | None, output: str) -> None:
+    """Take the next of three steps that exchange the authority itself; after each, renew everybody's credentials.
+
+    \b
+    1   a new authority is believed as well; the old one still issues
+    2   the new authority issues; the old one is still believed
+    3   the old authority is believed no more
+
+    Example: tandemq cert rotate
+    """
+    from tandemq.credentials import authority as developers
+
+    with _failures():
+        step = developers.rotate(_place(authority))
+    after = "" if step.number == 3 else ", and then `tandemq cert rotate` again"
+    facts = {"step": step.number, "done": step.what, "next": f"`tandemq cert renew DIR` for everybody{after}"}
+    print_facts(facts, output)
+
+
+@cert.command()
 @click.argument("path", type=_FOLDER, metavar="DIR|FILE")
 @output_option("table", "json")
 def show(path: Path, output: str) -> None:
@@ -128,7 +171,7 @@ def _checks(directory: Path, target: str | None) -> Iterator[tuple[str, str]]:
     yield "files", ""
     yield from found
     if left < SOON and not any(problem for what, problem in found if what == "time"):
-        yield "renewal", f"soon: it ends in {left.days} days; `tandemq cert issue NAME --out DIR` makes a new one"
+        yield "renewal", f"soon: it ends in {left.days} days; `tandemq cert renew {directory}` makes a new one"
     if target is not None:
         from tandemq.credentials.trouble import why_not
 

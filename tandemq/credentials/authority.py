@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
@@ -19,8 +20,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tandemq.credentials import names
 from tandemq.credentials.bad import BadCredentials
 from tandemq.credentials.files import AUTHORITY, CHAIN, KEY, read
+from tandemq.credentials.reading import shown
 
-AUTHORITY_KEY = "ca-key.pem"
+AUTHORITY_KEY, NEXT_KEY = "ca-key.pem", "ca-next-key.pem"
 AUTHORITY_LASTS, LASTS = timedelta(days=3_650), timedelta(days=90)
 BACKDATED = timedelta(hours=1)
 """Clocks differ: a certificate of this moment is to be valid at another machine too."""
@@ -33,16 +35,7 @@ def create(directory: Path) -> Path:
     if (directory / AUTHORITY).exists() and not (directory / AUTHORITY_KEY).exists():
         raise BadCredentials(f"{directory} holds somebody's credentials: choose another --dir")
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"tandemq developers {os.urandom(4).hex()}")])
-    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
-    certificate = (
-        _builder(name, name, key, AUTHORITY_LASTS)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_usage(signs_certificates=True), critical=True)
-        .add_extension(identifier, critical=False)
-        .sign(key, hashes.SHA256())
-    )
+    key, certificate = _new_authority()
     try:
         _write_new(directory / AUTHORITY_KEY, _pem_of(key), 0o600)
     except FileExistsError:
@@ -52,18 +45,69 @@ def create(directory: Path) -> Path:
     return directory / AUTHORITY
 
 
+class Step(NamedTuple):
+    """Of the exchange of an authority. After each of them, everybody's credentials are renewed before the next."""
+
+    number: int
+    what: str
+
+
+def rotate(directory: Path) -> Step:
+    """Takes the next step of exchanging the authority for a new one; both are in force in between.
+
+    1: the new one is believed as well; 2: it issues; 3: the old one is believed no more. Raises BadCredentials.
+    """
+    _, current = _load(directory)
+    known = x509.load_pem_x509_certificates((directory / AUTHORITY).read_bytes())
+    following = _next(directory, known)
+    if following is not None:
+        (directory / NEXT_KEY).replace(directory / AUTHORITY_KEY)
+        return Step(2, "the new authority issues; the old one is still believed")
+    if len(known) > 1:
+        _exchange(directory, {AUTHORITY: current.public_bytes(serialization.Encoding.PEM)})
+        return Step(3, "the old authority is believed no more")
+    key, certificate = _new_authority()
+    both = b"".join(each.public_bytes(serialization.Encoding.PEM) for each in (current, certificate))
+    _exchange(directory, {NEXT_KEY: _pem_of(key), AUTHORITY: both})
+    return Step(1, "a new authority is believed as well; the old one still issues")
+
+
+def renew(authority: Path, out: Path, *, lasts: timedelta = LASTS, new_key: bool = False) -> x509.Certificate:
+    """A new certificate for whoever the one in `out` is for, with its names and, unless `new_key`, its key.
+
+    With the same key what is in `out` can be used at each moment, also when this process is killed: ca.pem and cert.pem
+    are exchanged one by one, and each goes with what was there before. Raises BadCredentials, ValueError.
+    """
+    old = shown(read(out).chain)
+    if not old.who:
+        raise BadCredentials(f"{out / CHAIN} has {', '.join(old.uris) or 'no URI'}: it is nobody's here")
+    hosts = [name for name in old.names if name not in {names.dns(old.who), *HOSTS}]
+    key = None if new_key else serialization.load_pem_private_key((out / KEY).read_bytes(), None)
+    if key is not None and not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise BadCredentials(f"{out / KEY}: was not made by `tandemq cert issue`; use --new-key")
+    return issue(authority, old.who, out, hosts=hosts, lasts=lasts, key=key)
+
+
 def issue(
-    authority: Path, who: str, out: Path, *, hosts: Sequence[str] = (), lasts: timedelta = LASTS
+    authority: Path,
+    who: str,
+    out: Path,
+    *,
+    hosts: Sequence[str] = (),
+    lasts: timedelta = LASTS,
+    key: ec.EllipticCurvePrivateKey | None = None,
 ) -> x509.Certificate:
-    """Writes ca.pem, cert.pem and key.pem for `member/PAIR/NAME`, `witness/NAME` or `principal/NAME`, with a new key.
+    """Writes ca.pem, cert.pem and key.pem for `member/PAIR/NAME`, `witness/NAME` or `principal/NAME`.
 
     What is there is replaced, file by file. `hosts`: where a member or a witness is dialled besides `HOSTS`.
-    `lasts`: from now on; below zero, one that has expired already. Raises BadCredentials.
+    `key`: None: a new one. `lasts`: from now on; below zero, one that has expired already. Raises BadCredentials.
     """
     if problem := names.problem_of(who):
         raise BadCredentials(problem)
     key_of_authority, of_authority = _load(authority)
-    key = ec.generate_private_key(ec.SECP256R1())
+    keeps_key = key is not None
+    if key is None:
+        key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, who[-64:])])
     dialled = names.dns(who)
     if hosts and not dialled:
@@ -85,22 +129,57 @@ def issue(
     )
     out.mkdir(parents=True, exist_ok=True, mode=0o700)
     pem = certificate.public_bytes(serialization.Encoding.PEM)
-    _exchange(out, {AUTHORITY: (authority / AUTHORITY).read_bytes(), CHAIN: pem, KEY: _pem_of(key)})
+    files = {AUTHORITY: (authority / AUTHORITY).read_bytes(), CHAIN: pem}
+    _exchange(out, files if keeps_key else {**files, KEY: _pem_of(key)})
     read(out)
     return certificate
 
 
+def _new_authority() -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"tandemq developers {os.urandom(4).hex()}")])
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    certificate = (
+        _builder(name, name, key, AUTHORITY_LASTS)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(identifier, critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    return key, certificate
+
+
 def _load(authority: Path) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    """The key that issues, and its certificate."""
     try:
-        key = serialization.load_pem_private_key((authority / AUTHORITY_KEY).read_bytes(), None)
-        certificate = x509.load_pem_x509_certificate((authority / AUTHORITY).read_bytes())
+        key = _read_key(authority / AUTHORITY_KEY)
+        known = x509.load_pem_x509_certificates((authority / AUTHORITY).read_bytes())
     except FileNotFoundError:
         raise BadCredentials(f"{authority}: no authority there; make one with `tandemq cert init`") from None
     except (OSError, ValueError, TypeError) as error:
         raise BadCredentials(f"{authority}: the authority cannot be read: {error}") from error
+    for each in known:
+        if each.public_key() == key.public_key():
+            return key, each
+    raise BadCredentials(f"{authority}: {AUTHORITY} holds no certificate of {AUTHORITY_KEY}")
+
+
+def _next(authority: Path, known: Sequence[x509.Certificate]) -> ec.EllipticCurvePrivateKey | None:
+    """The key of an authority that is believed and does not issue yet."""
+    try:
+        key = _read_key(authority / NEXT_KEY)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise BadCredentials(f"{authority / NEXT_KEY}: {error}") from error
+    return key if any(each.public_key() == key.public_key() for each in known) else None
+
+
+def _read_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    key = serialization.load_pem_private_key(path.read_bytes(), None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise BadCredentials(f"{authority / AUTHORITY_KEY}: is no key of `tandemq cert init`")
-    return key, certificate
+        raise BadCredentials(f"{path}: is no key of `tandemq cert init`")
+    return key
 
 
 def _builder(

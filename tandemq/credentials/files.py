@@ -81,11 +81,22 @@ class Credentials:
                 self._look()
         return self._generation
 
+    @property
+    def refused(self) -> str:
+        """Why what is in the files now is not in force; empty: it is, as far as anybody has looked."""
+        return self._refused
+
+    @property
+    def material(self) -> Material:
+        """Those in force, without a look at the files."""
+        return self._material
+
     def _look(self) -> None:
         self._looked_s = self._now_s()
         try:
             marks = _marks(self.directory)
             if marks == self._marks:
+                self._refused = ""  # those in force have been put back
                 return
             material = read(self.directory)
             if _marks(self.directory) != marks:

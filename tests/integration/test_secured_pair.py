@@ -11,6 +11,8 @@ import json
 import re
 import socket
 import ssl
+import time
+import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -75,7 +77,14 @@ def issue_all(folder: Path) -> None:
 def pair(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Whole at the beginning of each test."""
     cluster = patient(tmp_path_factory.mktemp("pair"), secured=folder, operators=["billing"])
-    asyncio.run(cluster.start())
+
+    async def begin() -> None:
+        await cluster.start()
+        await cluster.wait_ready()
+        async with aio.connect(cluster.target, credentials=folder / CLIENT, timeout=OUTER_S) as client:
+            await client.create_queue(QUEUE)
+
+    asyncio.run(begin())
     yield cluster
     asyncio.run(cluster.stop())
 
@@ -138,7 +147,6 @@ def written(data_dir: Path, config: ManagerConfig) -> Path:
 async def test_a_process_with_the_pairs_name_never_becomes_part_of_the_pair(
     pair: Cluster, folder: Path, client: aio.Client, tmp_path: Path
 ) -> None:
-    await client.create_queue(QUEUE)
     await send(client, b"before")
     master, replica = await roles(pair)
     pair.kill(replica)
@@ -370,3 +378,44 @@ async def test_a_member_is_forced_after_an_operator_has_named_it_at_the_witness(
     await pair.wait_for(stands_alone(other), "master")
     await pair.restart(master)
     await pair.wait_ready()
+
+
+async def test_files_that_cannot_be_used_are_reported_and_the_last_good_ones_stay(
+    pair: Cluster, folder: Path, client: aio.Client
+) -> None:
+    """The ones that were put there since would end the member's next start."""
+    master, _ = await roles(pair)
+    path = folder / master / "cert.pem"
+    good = path.read_bytes()
+    port = member_ports(pair.base_port, ["a", "b"].index(master)).http
+
+    async def metric(name: str) -> float:
+        page = await asyncio.to_thread(read_page, f"http://127.0.0.1:{port}/metrics")
+        return float(re.findall(rf"(?m)^{name} (\S+)$", page)[0])
+
+    assert await metric("tandemq_certificate_ends_seconds") > time.time()
+    path.write_text("half a fi")
+    try:
+
+        async def refused() -> bool:
+            return await metric("tandemq_credentials_refused") == 1
+
+        await until(refused, "the member has seen the files")
+        await send(client, b"meanwhile")
+        async with opener_of(str(folder / CLIENT))(pair.endpoint(master), ()) as channel:
+            events = (await pb_grpc.PairServiceStub(channel).ListEvents(pb.ListEventsRequest(), timeout=OUTER_S)).events
+        said = [each.text for each in events if each.kind == pb.PAIR_EVENT_KIND_FAULT]
+        assert any(text.startswith("the credentials that were in force stay: ") for text in said), said
+    finally:
+        path.write_bytes(good)
+    assert await take(client) == b"meanwhile"
+
+    async def used() -> bool:
+        return await metric("tandemq_credentials_refused") == 0
+
+    await until(used, "the files that were in force are back")
+
+
+def read_page(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=OUTER_S) as answer:
+        return bytes(answer.read()).decode()

@@ -8,7 +8,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import grpc
 import grpc.aio
 import pytest
 from cryptography import x509
@@ -20,12 +19,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from tandemq.config import ConfigError, ManagerConfig
 from tandemq.config_security import Security
 from tandemq.credentials.authority import create, issue
-from tandemq.credentials.caller import principal_of
-from tandemq.credentials.channels import SecureOpen, port_credentials
 from tandemq.credentials.files import Credentials, read
 from tandemq.credentials.own import of_member
 from tandemq.credentials.sound import problems
-from tests.support.until import OUTER_S
+from tests.support.handshakes import who_is_seen
 
 MEMBER = "member/orders/a"
 URI = f"tandemq:{MEMBER}"
@@ -89,35 +86,13 @@ def started(place: Path) -> Credentials:
     return of_member(ManagerConfig(member="a", data_dir="d", pair="orders", security=Security(credentials=str(place))))
 
 
-async def who_is_seen(server: Path, client: Path, port_of: str = DNS) -> str:
-    """Whom a port takes the client for; raises AioRpcError where there is no connection."""
-
-    class Handler(grpc.GenericRpcHandler):
-        def service(self, _details: object) -> Any:
-            async def answer(_request: bytes, context: Any) -> bytes:
-                return principal_of(context).encode()
-
-            return grpc.unary_unary_rpc_method_handler(answer)
-
-    port = grpc.aio.server()
-    port.add_generic_rpc_handlers([Handler()])
-    try:
-        number = port.add_secure_port("127.0.0.1:0", port_credentials(Credentials(server)))
-        await port.start()
-        options = [("grpc.use_local_subchannel_pool", 1), ("grpc.ssl_target_name_override", port_of)]
-        async with SecureOpen(Credentials(client))(f"127.0.0.1:{number}", options) as channel:
-            return bytes(await channel.unary_unary("/a/b")(b"", timeout=OUTER_S)).decode()  # type: ignore[misc]
-    finally:
-        await port.stop(0)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_kind_of_key_is_taken_at_the_start_exactly_if_grpc_connects_with_it(tmp_path: Path, kind: str) -> None:
     make, good = KINDS[kind]
     place = Maker(tmp_path, make()).write()
     issue(tmp_path / "ca", "principal/billing", tmp_path / "client")
     try:
-        connects = await who_is_seen(place, tmp_path / "client") == "principal/billing"
+        connects = await who_is_seen(place, tmp_path / "client", DNS) == "principal/billing"
     except (grpc.aio.AioRpcError, RuntimeError):
         connects = False
     assert connects is good
@@ -133,10 +108,10 @@ async def test_a_uri_that_ends_at_a_nul_is_nobodys(tmp_path: Path) -> None:
     issue_to = Maker(tmp_path).write()
     server = tmp_path / "server"
     issue(tmp_path / "ca", MEMBER, server)
-    assert await who_is_seen(server, issue_to) == MEMBER
+    assert await who_is_seen(server, issue_to, DNS) == MEMBER
     for uri in (f"{URI}\0.evil", f"{URI}\0"):
         place = Maker(tmp_path, uri=uri).write()
-        assert await who_is_seen(server, place) == ""
+        assert await who_is_seen(server, place, DNS) == ""
         with pytest.raises(ConfigError, match="is for"):
             started(place)
 
