@@ -35,7 +35,10 @@ LEAST = {
     **{f"{method} OK": 1_000 for method in ("Enqueue", "Dequeue", "Settle", "BrowsePage")},
     **{f"{method} OK": 100 for method in ("CheckCompletion", "CloseQueue", "CreateAlias", "DeleteQueue", "PurgeQueue")},
     **{f"{method} OK": 100 for method in ("UpdateQueue", "GetQueue")},
-    **{f"{method} OK": 100 for method in ("Begin", "Commit", "Rollback")},
+    **{f"{method} OK": 100 for method in ("Begin", "Commit", "Rollback", "Transact")},
+    **{f"Commit {reason}": 5 for reason in ("TXN_ABORTED", "QUEUE_FULL", "REPLY_REQUIRED", "LEASE_LOST")},
+    "unit gone with its master": 20,
+    "unit ended by time": 5,
     # What is drawn leans on the numbers in the modules that happen to be imported: 100 to 120 and 14 to 55 were seen.
     "Reply OK": 50,
     "OpenQueue OK": 20,

@@ -30,6 +30,7 @@ DOING: dict[str, Callable[[Run, Step], None]] = {
     "settle": messages.settle,
     "reply": messages.reply,
     "unit": units.unit,
+    "transact": units.transact,
     "check": messages.check,
     "browse": messages.browse,
     "again": messages.again,

@@ -175,7 +175,7 @@ def receive(run: Run, step: Step) -> None:
         run.record(
             call,
             asked.text,
-            lambda again: _check_again(run, again, queue, expected, asked.reply.lease_id),
+            lambda again: check_again(run, again, queue, expected, asked.reply.lease_id),
             lambda: run.model.find(name) is queue,
         )
 
@@ -192,7 +192,7 @@ def _lease(run: Run, queue: Queue, indexes: list[int], asked: Asked, lease_ms: i
     known.append((lease_id, indexes))
 
 
-def _check_again(run: Run, asked: Asked, queue: Queue, indexes: list[int], lease_id: int) -> None:
+def check_again(run: Run, asked: Asked, queue: Queue, indexes: list[int], lease_id: int) -> None:
     """The same messages, as far as they are still there to be given."""
     try:
         queue.check_may_receive(immediate=False)

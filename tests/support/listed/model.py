@@ -33,13 +33,18 @@ class Within(NamedTuple):
         return Within(self.low + ms, self.high + ms)
 
 
+FAR = Within(1 << 60, 1 << 60)
+"""In an hour; no list of steps takes as long."""
+
+
 @dataclass(eq=False)
 class Lease:
-    """Some messages of one consumer."""
+    """Some messages of one consumer, or of one unit of work, which alone may settle them."""
 
     lease_id: int
     ends: Within
     duration_ms: int
+    unit: bytes = b""
 
 
 @dataclass(eq=False)
@@ -110,6 +115,8 @@ class Queue:
     handles: dict[int, bytes] = field(default_factory=dict)
     aliases: set[str] = field(default_factory=set)
     totals: Totals = field(default_factory=Totals)
+    spared: set[int] = field(default_factory=set)
+    """What a unit of work gives back, while its messages enter: none of it is dropped for them."""
 
     @property
     def tracked(self) -> bool:
@@ -182,12 +189,15 @@ class Queue:
 
     def room(self) -> int:
         """How many it takes."""
-        dropped = len(self.ready()) if self.config.drops else 0
+        dropped = len(self._droppable()) if self.config.drops else 0
         return max(0, self.config.max_length - len(self.messages) + dropped)
+
+    def _droppable(self) -> list[int]:
+        return [index for index in self.ready() if index not in self.spared]
 
     def drop_for(self, count: int) -> None:
         """The lowest priority first, of those the oldest, until there is room."""
-        heads = sorted(self.ready(), key=lambda index: (self.messages[index].priority, index))
+        heads = sorted(self._droppable(), key=lambda index: (self.messages[index].priority, index))
         while self.config.drops and count and heads and len(self.messages) + count > self.config.max_length:
             self.end(heads.pop(0), "DROPPED")
             self.totals.dropped += 1
@@ -229,13 +239,15 @@ class Queue:
         if immediate and self.config.kind == TWO_WAY:
             raise Refusal("REPLY_REQUIRED")
 
-    def settle(self, said: Settled) -> list[int]:
-        """Message by message, under the lease that holds it or, where nobody does, under any; says what is refused."""
+    def settle(self, said: Settled, unit: bytes = b"") -> list[int]:
+        """Message by message, under the lease that holds it or, where nobody does, under any; says what is refused.
+        `unit`: the unit of work that settles.
+        """
         outcome, lease_id, indexes = said.outcome, said.lease_id, said.indexes
-        if outcome == ACK and self.config.kind == TWO_WAY:
+        lease = self.leases().get(lease_id)
+        if (outcome == ACK and self.config.kind == TWO_WAY) or (lease is not None and lease.unit not in (b"", unit)):
             return list(indexes)
         refused = []
-        lease = self.leases().get(lease_id)
         for index in indexes:
             message = self.messages.get(index)
             held = message is not None and lease is not None and message.lease is lease
@@ -268,10 +280,13 @@ class Queue:
         message.deliveries += held
         message.why = said.why
 
-    def reply(self, lease_id: int, index: int, payload: bytes) -> bool:
+    def reply(self, lease_id: int, index: int, payload: bytes, unit: bytes = b"") -> bool:
         """Whether it counts now; False: it has counted already."""
         if self.config.kind != TWO_WAY:
             raise Refusal("NOT_TWO_WAY")
+        held = self.leases().get(lease_id)
+        if held is not None and held.unit not in (b"", unit):
+            raise Refusal("BAD_REQUEST")
         message = self.messages.get(index)
         lease = message.lease if message is not None else None
         if message is not None and (lease is None or lease.lease_id == lease_id):
@@ -313,11 +328,19 @@ class Queue:
             elif is_over(message.delayed, now_ms):
                 message.delayed = None
 
+    def held(self, lease: Lease) -> list[int]:
+        return [index for index, message in self.messages.items() if message.lease is lease]
+
     def undo(self, lease: Lease, now: Within) -> None:
         """It ends now, by a rollback, as it would by time."""
         lease.ends = now
-        for message in [each for each in self.messages.values() if each.lease is lease]:
-            self._return(message, lease)
+        for index in self.held(lease):
+            self._return(self.messages[index], lease)
+
+    def give_back(self, lease: Lease) -> None:
+        """It ends with its master: no delivery counts."""
+        for index in self.held(lease):
+            self.messages[index].lease = None
 
     def _return(self, message: Message, lease: Lease) -> None:
         """Nobody settled it: to its place, to wait for its time, or to die."""
@@ -369,72 +392,3 @@ class Placed(NamedTuple):
 
 def is_over(when: Within | None, now_ms: int) -> bool:
     return when is not None and when.high < now_ms
-
-
-class Pair:
-    """All queues, by their names and by their other names."""
-
-    def __init__(self) -> None:
-        self.queues: dict[str, Queue] = {}
-
-    def find(self, name: str) -> Queue | None:
-        return next((queue for queue in self.queues.values() if name == queue.name or name in queue.aliases), None)
-
-    def named(self, name: str) -> Queue:
-        queue = self.find(name)
-        if queue is None:
-            raise Refusal("QUEUE_NOT_FOUND")
-        return queue
-
-    def check_free(self, name: str) -> None:
-        queue = self.find(name)
-        if queue is not None:
-            raise Refusal("QUEUE_EXISTS" if queue.name == name else "ALIAS_EXISTS")
-
-    def next_due(self) -> Within | None:
-        """What ends first."""
-        return min((when for queue in self.queues.values() for when in queue.due()), default=None)
-
-    def is_dying(self) -> bool:
-        return any(queue.dying() for queue in self.queues.values())
-
-    def pass_to(self, now_ms: int) -> None:
-        for queue in self.queues.values():
-            queue.pass_to(now_ms)
-
-    def renew_leases(self, now_ms: int) -> None:
-        """There may have been another master at any time up to now: every lease of its began anew."""
-        for queue in self.queues.values():
-            for lease in queue.leases().values():
-                lease.ends = Within(lease.ends.low, max(lease.ends.high, now_ms + lease.duration_ms))
-
-    def bury(self, order: list[bytes]) -> list[str]:
-        """What is dying goes to its dead-letter queue, as far as that one takes it, by rising index but for those whose
-        order is known; all of a queue at once, so one that drops its oldest drops none of them. Says which are touched.
-        """
-        touched = []
-        places = {payload: place for place, payload in enumerate(order)}
-        for queue in list(self.queues.values()):
-            dying = sorted(queue.dying())
-            to = self._dead_letters_of(queue) if dying else queue
-            unseen = -1 if to.config.drops else len(places)  # dropped since, or still here
-            dying.sort(key=lambda index, unseen=unseen: places.get(queue.messages[index].payload, unseen))
-            fit = dying[: to.room()] if to.state == "OPEN" and to.config.enqueue_enabled else []
-            to.drop_for(len(fit))
-            for index in fit:
-                dead = queue.messages[index]
-                queue.end(index, "DEAD_LETTERED")
-                queue.totals.dead_lettered += 1
-                reason = "MAX_DELIVERIES" if dead.why is None else "REJECTED"
-                origin = (queue.name, reason, dead.why or "", dead.deliveries)
-                to.add(Message(dead.payload, dead.size, dead.priority, origin=origin))
-                touched += [queue.name, to.name]
-        return touched
-
-    def _dead_letters_of(self, queue: Queue) -> Queue:
-        """Made when it is first needed, and anew when it is gone."""
-        name = queue.dead_name
-        if name not in self.queues:
-            config = Attributes(max_length=queue.config.max_length, dead_letters=False, lease_ms=LEASE_DEFAULT_MS)
-            self.queues[name] = Queue(name, config)
-        return self.queues[name]

@@ -15,13 +15,19 @@ from typing import Any, Protocol
 
 from google.protobuf.message import Message as Proto
 
-from tandemq.client.calls import QUEUE_SERVICE
+from tandemq.client.calls import QUEUE_SERVICE, TRANSACTION_SERVICE
 from tandemq.errors import TandemqError
 from tandemq.v1.queue_admin_service_pb2 import QueueInfo, QueueState
 from tandemq.v1.queue_service_pb2 import BrowsePageRequest, BrowsePageResponse
-from tests.support.listed.model import Pair, Queue, Refusal, Within
+from tandemq.v1.transaction_service_pb2 import ListUnitsRequest, ListUnitsResponse
+from tests.support.listed.model import Queue, Refusal, Within
+from tests.support.listed.pair_model import Pair
 from tests.support.listed.steps import Fault, Step
+from tests.support.listed.unit import Unit
+from tests.support.listed.unit_model import abort
 
+UNSURE_MS = 1_500
+"""So long after something has struck there may be another master."""
 LATE_MS = 3_000
 """What ends by itself is seen so soon after, and a dead letter is moved."""
 AGAIN = 8
@@ -109,6 +115,8 @@ class Run:
         """The last reply that counted: of a queue, under a lease, to a message."""
         self.requests = 0
         self.touched: set[str] = set()
+        self.over: deque[Unit] = deque(maxlen=3)
+        """Units of work that ended without a commit."""
         self.leases: dict[Queue, list[tuple[int, list[int]]]] = {}
         """All that were given, by queue, the last one last."""
         self.asked: dict[str, int] = {}
@@ -127,7 +135,13 @@ class Run:
             self.clear_the_way(self.driver.struck_ms if self.struck or step.fault is not None else self.driver.calm_ms)
             if step.fault is not None:
                 self.strike(step.fault)
+                if self.model.units and step.kind != "unit":
+                    # Whether a unit is still open shows when all is well: only its own commit is never in doubt.
+                    self.driver.pass_to(self.driver.now_ms() + step.fault.for_ms + UNSURE_MS)
+                    self.calm()
             do(self, step)
+            if self.struck and self.model.units:
+                self.calm()
             self.settle_down()
         except Refusal as refusal:
             raise self.differs(f"the model refuses this with {refusal}, and was not asked") from refusal
@@ -152,23 +166,39 @@ class Run:
             except AssertionError as error:
                 raise self.differs(str(error)) from error
             self.struck = False
+            self._see_units()
             self.model.renew_leases(int(self.driver.now_ms()) + 1)
             self.touched.update(self.model.queues)
             self.settle_down()
+
+    def _see_units(self) -> None:
+        """Those of this epoch are open, and no others (U10)."""
+        if not self.model.units:
+            return
+        call = TRANSACTION_SERVICE + "ListUnits", ListUnitsRequest(), ListUnitsResponse
+        asked = self.ask("a", *call, "see which units are open")
+        self.answered(asked)
+        for unit in self.model.units[:]:
+            if unit.epoch != asked.reply.header.epoch:
+                abort(self.model, unit)
+                self.count("unit", "gone with its master")
+        listed = {each.unit_id: each.messages_locked for each in asked.reply.units}
+        self.equal("which units are open", listed, {unit.unit_id: unit.locked for unit in self.model.units})
 
     def step_over(self) -> None:
         """Let pass what ends next, and all that may end at the same time or follows from it."""
         due = self.model.next_due()
         if due is None:
             return
-        began_ms, until = self.driver.now_ms(), due.low
+        began_ms = self.driver.now_ms()
+        until = max(due.low, int(began_ms))  # what a unit of work gave back may have been over for long
         while due is not None and due.low <= until + self.driver.calm_ms:
             until = max(until, due.high)
-            for when in sorted(when for queue in self.model.queues.values() for when in queue.due()):
+            for when in sorted(self.model.due()):
                 if when.low <= until + self.driver.calm_ms:
                     until = max(until, when.high)
             self.driver.pass_to(until + 2)
-            self.model.pass_to(until + 2)
+            self._end_by_time(until + 2)
             due = self.model.next_due()
         self.tell(f"   time passes: {self.driver.now_ms() - began_ms:.0f} ms")
         self.count("time", "passes")
@@ -177,6 +207,14 @@ class Run:
             self.touched.update(self.model.bury(self._deaths()))
         self.compare(self.touched, LATE_MS)
         self.touched.clear()
+
+    def _end_by_time(self, now_ms: int) -> None:
+        before = self.model.units
+        self.model.pass_to(now_ms)
+        for unit in before:
+            if unit not in self.model.units:
+                self.over.append(unit)
+                self.count("unit", "ended by time")
 
     def _deaths(self) -> list[bytes]:
         """Messages died of time, some of them perhaps at once: in which order, nobody can say but the pair."""
@@ -317,6 +355,7 @@ def picture(queue: Queue) -> dict[str, object]:
         "delayed": len(delayed),
         "dying": dying,
         "leased": len(messages) - len(waiting) - dying,
+        "locked": sum(each.lease is not None and each.lease.unit != b"" for each in messages.values()),
         "bytes": sum(message.size for message in messages.values()),
         "last_index": queue.next_index - 1,
         "aliases": sorted(queue.aliases),
@@ -326,7 +365,7 @@ def picture(queue: Queue) -> dict[str, object]:
 
 def view(info: QueueInfo) -> dict[str, object]:
     """What the pair says, in the same numbers."""
-    names = ("version", "length", "ready", "delayed", "dying", "leased", "bytes", "last_index")
+    names = ("version", "length", "ready", "delayed", "dying", "leased", "locked", "bytes", "last_index")
     seen: dict[str, object] = {name: getattr(info, name) for name in names}
     seen["state"] = QueueState.Name(info.state).removeprefix("QUEUE_STATE_")
     seen["aliases"] = sorted(info.aliases)

@@ -17,7 +17,8 @@ KINDS = {
     "receive": 9,
     "settle": 7,
     "reply": 3,
-    "unit": 4,
+    "unit": 6,
+    "transact": 2,
     "check": 2,
     "browse": 1,
     "look": 1,
@@ -46,6 +47,19 @@ class Fault(NamedTuple):
     kind: str
     after_us: int
     for_ms: int
+
+
+class Choices:
+    """Small numbers out of those of a step, one after the other."""
+
+    def __init__(self, numbers: tuple[int, int, int]) -> None:
+        first, second, third = numbers
+        self._left = (third * (NUMBER_MAX + 1) + second) * (NUMBER_MAX + 1) + first
+
+    def of(self, count: int) -> int:
+        """From 0 on; 0 when there are no more."""
+        self._left, found = divmod(self._left, count)
+        return found
 
 
 class Step(NamedTuple):

@@ -1,0 +1,98 @@
+"""What becomes of units of work: all of one is done at once by its commit, or nothing (U2-U17)."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+from tests.support.listed import model
+from tests.support.listed.model import Placed, Queue, Refusal, Settled, Within
+from tests.support.listed.pair_model import Pair
+from tests.support.listed.unit import Unit
+
+
+def check_settles(unit: Unit, queue: Queue, said: Settled) -> None:
+    """Refused when it could not be done now, with what the unit settles in that queue already (U6)."""
+    for each in (*unit.settles.get(queue, ()), said):
+        _check_held(unit, queue, each.lease_id, each.indexes)
+
+
+def _check_held(unit: Unit, queue: Queue, lease_id: int, indexes: list[int]) -> None:
+    lease = queue.leases().get(lease_id)
+    if lease is not None and lease.unit not in (b"", unit.unit_id):
+        raise Refusal("BAD_REQUEST")
+    if lease is None or not set(queue.held(lease)).issuperset(indexes):
+        raise Refusal("LEASE_LOST")
+
+
+def commit(pair: Pair, unit: Unit, now: Within) -> list[tuple[Queue, list[Placed]]]:
+    """All of it, and what became of what it sends; or Refusal, and nothing has happened (U7)."""
+    _commit(*deepcopy((pair, unit)), now)
+    return _commit(pair, unit, now)
+
+
+def _commit(pair: Pair, unit: Unit, now: Within) -> list[tuple[Queue, list[Placed]]]:
+    """The same, but that a refusal may come when some of it has happened."""
+    there = set(pair.queues.values())
+    _check_got(unit, there)
+    _check_there(unit, there)
+    for queue, settles in unit.settles.items():
+        for said in settles:
+            _check_held(unit, queue, said.lease_id, said.indexes)
+    busy = {id(each) for queue in there for each in queue.messages.values() if each.lease is not None}
+    for queue, settles in unit.settles.items():
+        for said in settles:
+            refused = queue.settle(said._replace(until=now.plus(said.ms)), unit.unit_id)
+            assert not refused, "its lease holds it"
+    for queue, lease_id, index, answer in unit.replies:
+        _check_held(unit, queue, lease_id, [index])
+        queue.reply(lease_id, index, answer, unit.unit_id)
+    for queue, lease, _ in unit.got:
+        queue.settle(Settled(model.ACK, lease.lease_id, queue.held(lease), now, 0, ""), unit.unit_id)
+    for queue in there:
+        queue.spared = {index for index in queue.messages if id(queue.messages[index]) in busy}
+    placed = []
+    for queue, entries in unit.puts.items():
+        queue.check_may_send()
+        found = queue.enter(entries, now)
+        if refused := next((place.refused for place in found if place.refused), ""):
+            raise Refusal(refused)
+        placed.append((queue, found))
+    for queue in there:
+        queue.spared = set()
+    pair.units = [each for each in pair.units if each.unit_id != unit.unit_id]
+    return placed
+
+
+def _check_got(unit: Unit, there: set[Queue]) -> None:
+    for queue, lease, indexes in unit.got:
+        if queue not in there or queue.held(lease) != sorted(indexes):
+            raise Refusal("LEASE_LOST")
+        if queue.config.kind == model.TWO_WAY and any(
+            (lease.lease_id, index) not in unit.named(queue) for index in indexes
+        ):
+            raise Refusal("REPLY_REQUIRED")
+
+
+def _check_there(unit: Unit, there: set[Queue]) -> None:
+    if not there.issuperset(unit.puts):
+        raise Refusal("QUEUE_NOT_FOUND")
+    if not there.issuperset((*unit.settles, *(queue for queue, *_ in unit.replies))):
+        raise Refusal("LEASE_LOST")
+
+
+def roll_back(pair: Pair, unit: Unit, now: Within) -> int:
+    """How many messages went back; their deliveries count (U9)."""
+    pair.units.remove(unit)
+    returned = 0
+    for queue, lease, _ in unit.got:
+        if queue in pair.queues.values():
+            returned += len(queue.held(lease))
+            queue.undo(lease, now)
+    return returned
+
+
+def abort(pair: Pair, unit: Unit) -> None:
+    """Its master is gone: nothing of it happened, and no delivery counts (U10)."""
+    pair.units.remove(unit)
+    for queue, lease, _ in unit.got:
+        queue.give_back(lease)
