@@ -57,7 +57,7 @@ from replica.services.admin.sweeps import SweepHandlers
 from replica.services.admin.weights import WeightHandlers
 from replica.services.links.agent import Agent
 from replica.services.links.showing import LinkHandlers
-from replica.services.messages.custom import Customs
+from replica.services.messages.custom import Customs, advisers_of
 from replica.services.messages.queue import QueueHandlers
 from replica.services.messages.react import ReactionHandlers
 from replica.services.messages.stage import StageHandlers
@@ -76,6 +76,8 @@ from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from prometheus_client.registry import Collector
 
     from failover.authority import Authority
@@ -83,6 +85,7 @@ if TYPE_CHECKING:
     from replica.listen.direct import DirectChannel
     from replica.node.salvage import SalvageFiles
     from replica.peer.identity.starts import Starts
+    from replica.services.messages.custom_advisers import Adviser
     from storage.store import Store
     from tandemq.config import ManagerConfig
     from tandemq.errors import TandemqError
@@ -115,8 +118,14 @@ class Manager:
     ports.
     """
 
-    def __init__(self, config: ManagerConfig, access: MachineAccess | None = None) -> None:
-        self.config = config
+    def __init__(
+        self,
+        config: ManagerConfig,
+        access: MachineAccess | None = None,
+        advisers: Mapping[str, Adviser] = MappingProxyType({}),
+    ) -> None:
+        """`advisers`: whom custom reactions may ask by these names, beside those of the configuration."""
+        self.config, self.advisers = config, advisers
         self.access = access if access is not None else MachineAccess(config)
         self._open_ports = self.access.ports(config)
         self._store: Store | None = None
@@ -181,7 +190,7 @@ class Manager:
         if config.pair:
             self._authority = self.access.authority(config)
         self._salvage = self.access.salvage(config)
-        self._customs = Customs(config.custom)
+        self._customs = Customs(config.custom, {**advisers_of(config.custom), **self.advisers})
         reactions = Reactions()
         self._node = node = Node(
             store, self._authority, self._limits(MAIN), reactions, self._salvage, self.access.writer()

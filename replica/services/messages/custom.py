@@ -14,6 +14,8 @@ from replica.rpc.refusals import refusal
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from replica.core.ordering.reaction import Advice, Effect
     from replica.core.state.outcomes import Failed
     from replica.services.messages.custom_advisers import Adviser, Said
@@ -27,17 +29,22 @@ SAID = (LEAVE, DELETE, MOVE, UPDATE, FAILED)
 log = logging.getLogger("tandemq.reactions")
 
 
+def advisers_of(config: Custom) -> Mapping[str, Adviser]:
+    """Whom the configuration names. Blocks while modules are imported. Raises ConfigError."""
+    if not config.plugins and not config.commands:
+        return {}
+    from replica.services.messages.custom_advisers import all_of  # and a client's modules, which few need
+
+    return all_of(config)
+
+
 class Customs:
     """Whom reactions may ask at one member."""
 
-    def __init__(self, config: Custom) -> None:
-        """Blocks while modules are imported. Raises ConfigError. For the event loop in which it is used."""
+    def __init__(self, config: Custom, asked: Mapping[str, Adviser]) -> None:
+        """`asked`: by name. For the event loop in which it is used."""
         self.call_s, self.total_s = config.call_ms / 1000, config.total_ms / 1000
-        self._asked: dict[str, Adviser] = {}
-        if config.plugins or config.commands:
-            from replica.services.messages.custom_advisers import all_of  # and a client's modules, which few need
-
-            self._asked = all_of(config)
+        self._asked = asked
         self.counts: Counter[tuple[str, str]] = Counter({(name, said): 0 for name in self._asked for said in SAID})
         """By name and what was said."""
 

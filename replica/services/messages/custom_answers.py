@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 ANSWER_BYTES_MAX = 1 << 20
 """Of an answer about one message."""
+QUEUE_CHARS_MAX = 255
 VERSION = 1
 _CHANGES = ("payload", "content_type", "properties", "without", "priority", "ttl_ms", "delay_ms")
 
@@ -176,7 +177,11 @@ def of_plug_in(said: object) -> Effect | str | None:
             return Effect()
         case MoveTo():
             queue: object = said.queue
-            return Effect(to=queue) if isinstance(queue, str) and queue else "it says MoveTo, and no queue"
+            if not isinstance(queue, str) or not queue:
+                return "it says MoveTo, and no queue"
+            if len(queue) > QUEUE_CHARS_MAX:  # before a refusal repeats it
+                return f"it says MoveTo, and a name of {len(queue):,} characters, which no queue has"
+            return Effect(to=queue)
         case Change():
             return _of_change(said)
         case _:
@@ -184,13 +189,19 @@ def of_plug_in(said: object) -> Effect | str | None:
 
 
 def _of_change(change: Change) -> Effect | str:
-    if isinstance(change.payload, bytes) and len(change.payload) > ANSWER_BYTES_MAX:  # before it is copied
-        return f"its payload has {len(change.payload):,} bytes; it may have {ANSWER_BYTES_MAX:,}"
     try:
-        made = to_update(change)
+        size = _least_of(change)
+        made = to_update(change) if size <= ANSWER_BYTES_MAX else None
     except (TypeError, ValueError, AttributeError, OverflowError) as error:  # what no field holds
         return f"its change cannot be made: {tidy(str(error))}"
-    if (size := made.ByteSize()) > ANSWER_BYTES_MAX:
+    if made is None or (size := made.ByteSize()) > ANSWER_BYTES_MAX:
         return f"its change has {size:,} bytes; it may have {ANSWER_BYTES_MAX:,}"
     problem = problem_of_update(made)
     return Effect(update=made) if problem is None else problem.message
+
+
+def _least_of(change: Change) -> int:
+    """It has so many bytes or more: known before any of it is copied, which a plug-in's 2 GiB would be twice."""
+    named = [text for name, value in change.properties.items() for text in (name, value)]
+    texts = [change.payload, change.content_type, *named, *change.without]
+    return sum(len(each) for each in texts if isinstance(each, (str, bytes)))

@@ -15,7 +15,7 @@ import pytest
 
 from replica.core.messages.copies import FoundMessage
 from replica.core.ordering.reaction import Advice, Effect
-from replica.services.messages.custom import Customs
+from replica.services.messages.custom import Customs, advisers_of
 from replica.services.messages.custom_answers import ANSWER_BYTES_MAX
 from tandemq.config import ConfigError
 from tandemq.config_custom import Custom, problem_of_custom
@@ -44,6 +44,12 @@ class Nowhere(Base):
     def say(self, question): return MoveTo("")
 class Huge(Base):
     def say(self, question): return Change(payload=bytes(3 << 20))
+class Giant(Base):
+    def say(self, question): return Change(payload=bytes(2 << 30))  # never touched, so that it costs nothing
+class Wide(Base):
+    def say(self, question): return Change(properties={"k": bytes(2 << 30)})
+class Named(Base):
+    def say(self, question): return MoveTo("q" * (3 << 20))
 class Text(Base):
     def say(self, question): return Change(payload="text")
 class Managers(Base):
@@ -77,7 +83,10 @@ WRONG = {
     "exits": "it raised SystemExit: 3",
     "odd": "it returned str, which is none of Leave, Cancel, MoveTo, Change",
     "nowhere": "it says MoveTo, and no queue",
-    "huge": "its payload has 3,145,728 bytes; it may have 1,048,576",
+    "huge": "its change has 3,145,728 bytes; it may have 1,048,576",
+    "giant": "its change has 2,147,483,648 bytes",
+    "wide": "its change has 2,147,483,649 bytes",
+    "named": "it says MoveTo, and a name of 3,145,728 characters",
     "text": "its change cannot be made: ",
     "managers": "property 'tq_version': names that begin with tq_ are the manager's",
     "nothing": "reaction.update changes nothing",
@@ -135,7 +144,7 @@ async def said(
     made: list[Customs], config: Custom, *messages: FoundMessage, name: str = "them", total_s: float = 10.0
 ) -> list[Any]:
     """What came of each: an effect, None, or why it failed."""
-    customs = Customs(config)
+    customs = Customs(config, advisers_of(config))
     made.append(customs)
     asking = Advice(name, list(messages))
     custom = ReactionCustom(name=name, payload=b"10")
@@ -290,7 +299,7 @@ async def test_ten_thousand_messages_are_asked_about_within_the_time_of_a_call(m
 async def test_a_plug_in_that_cannot_be_used_is_an_error_of_the_configuration() -> None:
     for name, why in (("absent", "no custom reaction is called 'absent'"), ("without", "no method `async def decide`")):
         with pytest.raises(ConfigError, match=why):
-            Customs(Custom(plugins=(name,)))
+            advisers_of(Custom(plugins=(name,)))
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ async def asked(context: Context, *, enabled: bool) -> str:
     """Why a call without anything in it is refused."""
     members = cast("Any", SimpleNamespace(member="a", node=SimpleNamespace(limits=SimpleNamespace(batch_bytes_max=1))))
     with pytest.raises(RefusedError) as refused:
-        await ReactionHandlers(members, Customs(Custom()), enabled=enabled).react(b"", context)
+        await ReactionHandlers(members, Customs(Custom(), {}), enabled=enabled).react(b"", context)
     return str(refused.value)
 
 
