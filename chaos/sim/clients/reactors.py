@@ -14,10 +14,25 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from chaos.sim.clients.base import SimClient
+from chaos.sim.judges.reactions import ASK
+from chaos.sim.kernel.asked import NAME
 from chaos.sim.pair.books import Asked
+from tandemq.client.calls import QUEUE_SERVICE
 from tandemq.client.filtering import Where
-from tandemq.client.reactions import Cancel, Change, MoveTo
+from tandemq.client.reactions import (
+    Action,
+    Cancel,
+    Change,
+    Custom,
+    Exceptions,
+    MoveTo,
+    Reacted,
+    reacted_of,
+    to_reaction,
+)
 from tandemq.errors import LeaseLost, TandemqError, UnitAborted
+from tandemq.v1.message_pb2 import Message
+from tandemq.v1.queue_service_pb2 import EnqueueRequest, EnqueueResponse
 
 if TYPE_CHECKING:
     from chaos.sim.judges.memory import Memory
@@ -35,9 +50,10 @@ UNIT_ENDS: Mapping[str, str] = MappingProxyType(
     }
 )
 ENDS = ("commit", "rollback", "commit", "leave")
-VERBS: Mapping[str, Cancel | MoveTo | Change] = MappingProxyType(
+UNIT_VERBS: Mapping[str, Cancel | MoveTo | Change] = MappingProxyType(
     {"cancel": Cancel(), "move": MoveTo(ASIDE), "change": Change(properties={"changed": True}, priority=9)}
 )
+VERBS: Mapping[str, Action] = MappingProxyType({**UNIT_VERBS, ASK: Custom(NAME)})
 
 
 class Reactor(SimClient):
@@ -58,11 +74,14 @@ class Reactor(SimClient):
                 await self._react_in_unit(client, call, ENDS[drawn[1] % len(ENDS)], drawn[2] / 100)
                 self.at += 1
                 continue
-            await self._react(client, call)
+            verb, by_enqueue = call.kind, drawn[4] % 3 == 0
+            if drawn[3] % 4 == 0 and "kept_ms" not in call.args:
+                verb = ASK
+            await self._react(client, call, verb, by_enqueue=by_enqueue)
             only = str(call.args.get("again", ""))
             if self.at in self.answers and only:
                 asked = client if only == "here" else self.connect(only)
-                await self._react(asked, call)
+                await self._react(asked, call, verb, by_enqueue=by_enqueue)
                 if asked is not client:
                     await asked.close()
                 self.run.sometimes("a reaction repeated after its answer, at either member")
@@ -84,7 +103,7 @@ class Reactor(SimClient):
             done = await unit.react(
                 self.queue,
                 Where(group_id=str(call.args["line"])),
-                VERBS[call.kind],
+                UNIT_VERBS[call.kind],
                 everything=bool(call.args["everything"]),
                 sticky=timedelta(milliseconds=kept_ms) if kept_ms else None,
             )
@@ -101,20 +120,25 @@ class Reactor(SimClient):
         except TandemqError as error:
             self.expects(error)
 
-    async def _react(self, client: aio.Client, call: Call) -> None:
+    async def _react(self, client: aio.Client, call: Call, verb: str, *, by_enqueue: bool) -> None:
         name = self._name_of_call()
         kept_ms = int(str(call.args.get("kept_ms", 0)))
-        asked = Asked(str(call.args["line"]), bool(call.args["everything"]), call.kind)
+        asked = Asked(str(call.args["line"]), bool(call.args["everything"]), verb)
         self.book.wishes.reactions[name] = asked
+        sticky = timedelta(milliseconds=kept_ms) if kept_ms else None
         try:
-            done = await client.react(
-                self.queue,
-                Where(group_id=asked.line),
-                VERBS[asked.verb],
-                everything=asked.everything,
-                sticky=timedelta(milliseconds=kept_ms) if kept_ms else None,
-                request_id=name,
-            )
+            if by_enqueue:
+                done = await self._send_reactive(client, name, asked, sticky)
+                self.run.sometimes("a reactive message was sent by Enqueue")
+            else:
+                done = await client.react(
+                    self.queue,
+                    Where(group_id=asked.line),
+                    VERBS[asked.verb],
+                    everything=asked.everything,
+                    sticky=sticky,
+                    request_id=name,
+                )
         except TandemqError as error:
             self.expects(error)
             return
@@ -124,3 +148,18 @@ class Reactor(SimClient):
             text = f"{self.plan.name} was answered {before}, and {answer} when it asked again"
             self.run.violation("one effect and one answer", text)
         self.book.wishes.reacted[name] = done.applied
+
+    async def _send_reactive(self, client: aio.Client, name: bytes, asked: Asked, sticky: timedelta | None) -> Reacted:
+        """V2."""
+        reaction = to_reaction(
+            Where(group_id=asked.line),
+            VERBS[asked.verb],
+            everything=asked.everything,
+            sticky=sticky,
+            report_to="",
+            correlation_id="",
+            exceptions=Exceptions.NONE,
+        )
+        request = EnqueueRequest(request_id=name, queue=self.queue, messages=[Message()], reaction=reaction)
+        done = await client.links.own.caller.call(QUEUE_SERVICE + "Enqueue", request, EnqueueResponse, queue=self.queue)
+        return reacted_of(done.reacted)

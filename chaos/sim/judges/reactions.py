@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from chaos.sim.kernel.asked import DOES, FAIL, LEAVE, word_about
+
 if TYPE_CHECKING:
     from chaos.sim.judges.fates import Fates
     from chaos.sim.judges.shelves import Copy, Reacted
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from chaos.sim.pair.members import Pair
 
 ACTS = "a reaction acts once, on what it was asked for"
+ASK = "ask"
+"""Of a reaction that asks a program what becomes of each message."""
 HEARD = "who asked for a reaction hears what it did"
 
 
@@ -40,15 +44,28 @@ def reactions_do_as_they_were_asked(pair: Pair, found: Fates) -> Iterator[tuple[
 
 
 def _of_one(done: Reacted, asked: Asked) -> Iterator[tuple[str, str]]:
-    free = [copy.index for copy in _fitting(done.free, asked)]
-    wanted = set(free if asked.everything else free[:1])
-    if done.targets != wanted:
+    free = _fitting(done.free, asked)
+    if asked.verb == ASK:
+        if not any(_is_as_told(done, asked, free, bound) for bound in (0, *(copy.index for copy in free))):
+            told = {copy.index: word_about(copy.payload) for copy in free}
+            yield ACTS, f"{done.name} acts on {sorted(done.targets)} and says {done.said}; it was told {told}"
+    elif done.targets != (wanted := {copy.index for copy in (free if asked.everything else free[:1])}):
         text = f"acts on {sorted(done.targets)} of {done.queue}, not on {sorted(wanted)}"
         yield ACTS, f"{done.name} {text}"
     locked = len(_fitting(done.held, asked))
     if done.said.locked != locked or done.said.applied != len(done.targets):
         said = f"{done.said.applied} acted on and {done.said.locked} locked"
         yield HEARD, f"{done.name} says {said}; it is {len(done.targets)} and {locked}"
+
+
+def _is_as_told(done: Reacted, asked: Asked, free: list[Copy], bound: int) -> bool:
+    """Whether it did what the program says of what was there up to that index: more may have come while it asked."""
+    meant = [copy for copy in free if copy.index <= bound]
+    words = {copy.index: word_about(copy.payload) for copy in (meant if asked.everything else meant[:1])}
+    wanted, said = {index for index, word in words.items() if word in DOES}, [*words.values()]
+    late = wanted - done.targets  # no time was left to ask about them
+    counts = said.count(LEAVE), said.count(FAIL) + len(late)
+    return done.targets <= wanted and (done.said.left, done.said.failed) == counts
 
 
 def _fitting(copies: list[Copy], asked: Asked) -> list[Copy]:

@@ -52,7 +52,7 @@ class Asked:
     everything: bool
     """On all of them, else on the first."""
     verb: str
-    """cancel, move, change."""
+    """cancel, move, change, ask."""
 
 
 @dataclass(slots=True)

@@ -9,6 +9,8 @@ import msgspec
 
 from chaos.history import Seen
 from chaos.sim.kernel import judging
+from chaos.sim.kernel.asked import NAME as ASKED
+from chaos.sim.kernel.asked import Asked
 from chaos.sim.kernel.environment import Machine, SimMachineAccess
 from chaos.sim.kernel.loop import Process
 from chaos.sim.kernel.register import SimAuthority
@@ -126,7 +128,7 @@ class SimMember:
         )
         authority = LocalAuthority(self.name) if run.judge == ALONE else SimAuthority(self.route)
         access = SimMachineAccess(run.network, self.machine, process, authority, self.judging)
-        self.manager = manager = Manager(config, access)
+        self.manager = manager = Manager(config, access, {ASKED: Asked()})
         try:
             await manager.start()
             self.opened = process
