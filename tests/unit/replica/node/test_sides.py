@@ -4,121 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from replica.core.state.calls import Consumer, PendingCall
-from replica.core.state.outcomes import Answer, Failed, LeaseDone
-from replica.machine import Limits, Machine, SettleCall
-from replica.machine.state.queue import QueueState
-from replica.node.members import LOCAL, MAIN, domain_number
-from replica.node.recovery import open_shared
-from storage.memory import MemoryStore
+from replica.core.state.outcomes import Failed
+from replica.machine import Limits, Machine
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
-from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_RELEASE, Outcome, Settlement
-from tests.support.domains import domain_over
-from tests.support.listening import quiet_node
-from tests.unit.replica.machine.driver import MEMBERS, Driver, ranges_of
-
-NUMBER, HISTORY = 7, b"h" * 16
-NOW_MS = 1_000_000
-
-
-class Process:
-    """A consumer's stream, as far as the core sees it."""
-
-    def __init__(self) -> None:
-        self.cancelled = False
-        self.given: list[tuple[int, list[int]]] = []
-        self.answers: list[Answer] = []
-
-    @property
-    def indexes(self) -> list[int]:
-        return [index for _, indexes in self.given for index in indexes]
-
-    def answer(self, result: Answer) -> None:
-        self.answers.append(result)
-
-    def deliver(self, done: LeaseDone) -> None:
-        indexes = [part.first_index + at for part in done.slices for at in range(part.count)]
-        self.given.append((done.lease_id, indexes))
-
-
-class Member:
-    """Member a: its copy of the pair's domain, which is what a test makes it, and its own domain, which runs."""
-
-    def __init__(self) -> None:
-        self.store = MemoryStore()
-        self.node = quiet_node(self.store)
-        self.driver = Driver()
-        role = record_pb2.RoleOp(owner="a", history_id=HISTORY)
-        self.driver.order(record_pb2.RecordHeader(time_ms=self.driver.now_ms, role=role))
-        self.driver.create(replication=admin_pb2.REPLICATION_PRODUCER)
-        self.pair = domain_over(self.store, open_shared(self.store, NUMBER, MAIN, "a", "b", 1, Limits()))
-        self.pair.shared.set_machine(self.driver.master)
-        number = domain_number(LOCAL)
-        shared = open_shared(self.store, number, LOCAL, "a", "", 1, Limits())
-        self.own = domain_over(self.store, shared, self.node.sides.is_whole)
-        self.own.shared.set_machine(Machine(number, MEMBERS, Limits()))
-        self.node.domains |= {NUMBER: self.pair, number: self.own}
-        self.sides = self.node.sides
-        self.sides.connect(self.own)
-        self.own.start(0, NOW_MS)
-        self.node.dispatch(self.own)
-        self.flush()
-
-    def flush(self) -> None:
-        """All that is under way becomes durable."""
-        while (group := self.node.steps.begin()) is not None:
-            self.store.commit(group.batch)
-            for domain, durable in self.node.steps.end():
-                domain.on_persisted(*durable)
-                self.node.dispatch(domain)
-
-    def consume(self, client_id: bytes = b"twin", *, anew: bool = True) -> tuple[Process, Consumer]:
-        """Opens a stream with credit for everything, as the service does."""
-        process = Process()
-        queue = self.driver.master.state.named("q")
-        name = self.sides.open(self.pair, queue, anew=anew, client_id=client_id)
-        assert name is not None
-        consumer = Consumer(process, name, client_id, 60_000, credit_messages=100, credit_bytes=1 << 20)
-        self.own.attach(consumer, NOW_MS)
-        self.node.dispatch(self.own)
-        self.flush()
-        return process, consumer
-
-    def leave(self, consumer: Consumer) -> None:
-        consumer.waiter.cancelled = True
-        self.own.consumers.detach(consumer)
-
-    def settle(self, process: Process, lease_id: int, index: int, outcome: Outcome = OUTCOME_ACK) -> None:
-        settlement = Settlement(lease_id=lease_id, ranges=ranges_of((index, index)), outcome=outcome)
-        self.own.submit(PendingCall(process, SettleCall("SYSTEM.SIDE/q", [settlement])), NOW_MS)
-        self.node.dispatch(self.own)
-
-    def commit(self) -> None:
-        """What the test did to its copy of the pair's domain is committed, and seen here."""
-        self.pair.shared.progress.commit_index = self.driver.log_index
-        self.sides.on_moved()
-        self.flush()
-
-    def change(self, config: QueueConfig) -> None:
-        """Attributes of the pair's queue."""
-        self.driver.queue(record_pb2.QUEUE_ACTION_UPDATE, config=config)
-        self.commit()
-
-    @property
-    def side(self) -> QueueState:
-        return self.own.orders.machine.state.named("SYSTEM.SIDE/q")
-
-    @property
-    def said(self) -> list[int]:
-        """How far its side is, as its heartbeats say."""
-        return [each.index for each in self.sides.beat(self.pair)]
-
-    @property
-    def has_side(self) -> bool:
-        return "SYSTEM.SIDE/q" in self.own.orders.machine.names()
+from tandemq.v1.queue_service_pb2 import OUTCOME_RELEASE
+from tests.unit.replica.machine.driver import MEMBERS
+from tests.unit.replica.node.side_member import NOW_MS, NUMBER, Member
 
 
 @pytest.fixture
