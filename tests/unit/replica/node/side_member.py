@@ -7,7 +7,7 @@ from replica.core.state.outcomes import Answer, LeaseDone
 from replica.machine import Limits, Machine, SettleCall
 from replica.machine.state.queue import QueueState
 from replica.node.members import LOCAL, MAIN, domain_number
-from replica.node.recovery import open_shared
+from replica.node.recovery import open_shared, recover
 from storage.memory import MemoryStore
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -41,28 +41,56 @@ class Process:
         self.given.append((done.lease_id, indexes))
 
 
-class Member:
-    """Member a: its copy of the pair's domain, which is what a test makes it, and its own domain, which runs."""
+def a_pair() -> Driver:
+    """The pair's domain, with a queue that has sides."""
+    driver = Driver()
+    role = record_pb2.RoleOp(owner="a", history_id=HISTORY)
+    driver.order(record_pb2.RecordHeader(time_ms=driver.now_ms, role=role))
+    driver.create(replication=admin_pb2.REPLICATION_PRODUCER)
+    return driver
 
-    def __init__(self) -> None:
-        self.store = MemoryStore()
+
+class Member:
+    """Member a, or the one of that name: its copy of the pair's domain is what a test makes it, and its own domain
+    runs.
+    """
+
+    def __init__(self, driver: Driver | None = None, name: str = "a") -> None:
+        self.store, self.name = MemoryStore(), name
+        self.driver = a_pair() if driver is None else driver
+        self._open(1)
+        self.own.shared.set_machine(Machine(self.own.shared.domain, MEMBERS, Limits()))
+        self._start()
+
+    async def restart(self) -> None:
+        """Its process dies and comes back: what is not durable is gone."""
+        self._open(2)
+        self.own.shared.set_machine(await recover(self.store, self.own.shared))
+        self._start()
+
+    def _open(self, incarnation: int) -> None:
         self.node = quiet_node(self.store)
-        self.driver = Driver()
-        role = record_pb2.RoleOp(owner="a", history_id=HISTORY)
-        self.driver.order(record_pb2.RecordHeader(time_ms=self.driver.now_ms, role=role))
-        self.driver.create(replication=admin_pb2.REPLICATION_PRODUCER)
-        self.pair = domain_over(self.store, open_shared(self.store, NUMBER, MAIN, "a", "b", 1, Limits()))
-        self.pair.shared.set_machine(self.driver.master)
+        peer = "b" if self.name == "a" else "a"
+        shared = open_shared(self.store, NUMBER, MAIN, self.name, peer, incarnation, Limits())
+        self.pair = domain_over(self.store, shared)
+        self.pair.shared.set_machine(self.driver.master if self.name == "a" else self.driver.replica)
         number = domain_number(LOCAL)
-        shared = open_shared(self.store, number, LOCAL, "a", "", 1, Limits())
+        shared = open_shared(self.store, number, LOCAL, self.name, "", incarnation, Limits())
         self.own = domain_over(self.store, shared, self.node.sides.is_whole)
-        self.own.shared.set_machine(Machine(number, MEMBERS, Limits()))
         self.node.domains |= {NUMBER: self.pair, number: self.own}
         self.sides = self.node.sides
         self.sides.connect(self.own)
+
+    def _start(self) -> None:
         self.own.start(0, NOW_MS)
         self.node.dispatch(self.own)
         self.flush()
+
+    @property
+    def queue(self) -> QueueState:
+        """The pair's, in its copy."""
+        assert self.pair.shared.machine is not None
+        return self.pair.shared.machine.state.named("q")
 
     def flush(self) -> None:
         """All that is under way becomes durable."""
@@ -75,8 +103,7 @@ class Member:
     def consume(self, client_id: bytes = b"twin", *, anew: bool = True) -> tuple[Process, Consumer]:
         """Opens a stream with credit for everything, as the service does."""
         process = Process()
-        queue = self.driver.master.state.named("q")
-        name = self.sides.open(self.pair, queue, anew=anew, client_id=client_id)
+        name = self.sides.open(self.pair, self.queue, anew=anew, client_id=client_id)
         assert name is not None
         consumer = Consumer(process, name, client_id, 60_000, credit_messages=100, credit_bytes=1 << 20)
         self.own.attach(consumer, NOW_MS)
