@@ -33,7 +33,7 @@ from failover.authority import (
 from failover.etcd_wire import from_value, key_of, to_value
 from failover.register import Register, check_force, check_form, check_set, forced
 from failover.wire import CLIENT_CHANGES, BadRegisterError
-from tandemq.channels import Kept, lasting
+from tandemq.channels import Kept, Open, lasting, open_channel
 from tandemq.etcd.v1 import etcd_pb2 as pb
 
 log = logging.getLogger("tandemq.etcd")
@@ -65,10 +65,18 @@ class _Read:
 class EtcdAuthority:
     """One key for each domain of one pair. One channel for each of at least one endpoint; opened on the first call."""
 
-    def __init__(self, endpoints: Sequence[str], prefix: str, pair: str, member: str, timeout_s: float = 1.0) -> None:
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        prefix: str,
+        pair: str,
+        member: str,
+        timeout_s: float = 1.0,
+        opener: Open = open_channel,
+    ) -> None:
         self.endpoints, self.prefix = tuple(dict.fromkeys(endpoints)), prefix
         self.pair, self.member, self.timeout_s = pair, member, timeout_s
-        self._channels = {endpoint: Kept(endpoint, OPTIONS) for endpoint in self.endpoints}
+        self._channels = {endpoint: Kept(endpoint, OPTIONS, opener) for endpoint in self.endpoints}
         self._first = self.endpoints[0]  # answered last, or comes after one that failed
         self._connected = False
 

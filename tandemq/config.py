@@ -148,6 +148,7 @@ class Etcd(msgspec.Struct, frozen=True, kw_only=True):
 
     endpoints: tuple[str, ...] = ()  # host:port
     prefix: str = "/tandemq/"
+    credentials: str = ""  # directory with ca.pem of etcd's authority, and cert.pem and key.pem that etcd takes
 
 
 class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,11 +11,14 @@ from pathlib import Path
 import pytest
 
 from chaos.relay import Relays, Way
+from failover.authorities import make
 from failover.authority import CasDone, CasRefused, CasUnknown, Unreachable
 from failover.etcd import EtcdAuthority
 from failover.etcd_wire import from_value, key_of, to_value
 from failover.register import Register, add_member, claim, commit
 from failover.wire import BadRegisterError
+from tandemq.config import ConfigError, load
+from tandemq.credentials.authority import create, issue
 from tests.support.etcd import EtcdServer, cluster, free_ports
 from tests.support.starvation import Soon
 from tests.support.until import OUTER_S, until
@@ -59,6 +62,39 @@ async def readable(authority: EtcdAuthority) -> Register:
             if isinstance(found := await authority.get("main"), Register):
                 return found
             await asyncio.sleep(0)
+
+
+# ---- certificates
+
+
+@pytest.mark.process
+async def test_a_register_is_kept_in_an_etcd_that_wants_certificates(tmp_path: Path) -> None:
+    folder = create(tmp_path / "authority").parent
+    for name, who in (("etcd", "witness/etcd"), ("member", "principal/pair-a")):
+        issue(folder, who, tmp_path / name)
+    issue(create(tmp_path / "another").parent, "principal/pair-a", tmp_path / "stranger")
+    server = EtcdServer(tmp_path / "data", secured=(tmp_path / "etcd", tmp_path / "member"))
+    await server.start()
+    peer = {"peer_member": B, "peer_address": "h:1", "peer_endpoint": "h:2"}
+    pair = {"pair": "pair", "member": A, "data_dir": "/d", **peer}
+    opened = []
+    try:
+        for name in ("member", "stranger", ""):
+            etcd = {"endpoints": [server.endpoint], "credentials": str(tmp_path / name) if name else ""}
+            made = make(load(None, {**pair, "etcd": etcd}, {}))
+            assert isinstance(made, EtcdAuthority)
+            opened.append(made)
+            if name == "member":
+                made.timeout_s = OUTER_S
+                await formed(made)
+            else:
+                assert isinstance(await made.get("main"), Unreachable), name
+        with pytest.raises(ConfigError, match=r"etcd\.credentials = .*no such directory"):
+            make(load(None, {**pair, "etcd": {**etcd, "credentials": "/nowhere"}}, {}))
+    finally:
+        for each in opened:
+            await each.close()
+        await server.kill()
 
 
 # ---- the server

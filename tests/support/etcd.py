@@ -15,6 +15,7 @@ import pytest
 from chaos.cluster import is_stopped
 from failover.etcd import EtcdAuthority
 from failover.register import Register
+from tandemq.credentials.chosen import opener_of
 from tests.support.until import OUTER_S, until
 
 
@@ -38,8 +39,9 @@ def free_ports(count: int) -> list[int]:
 class EtcdServer:
     """Start, kill, freeze; the same ports and directory each time."""
 
-    def __init__(self, folder: Path, name: str = "only") -> None:
-        self.folder, self.name = folder, name
+    def __init__(self, folder: Path, name: str = "only", secured: tuple[Path, Path] | None = None) -> None:
+        """secured: its own directory of credentials, and a client's: it takes nobody without a certificate."""
+        self.folder, self.name, self.secured = folder, name, secured
         port, peer_port = free_ports(2)
         self.endpoint, self.peer_url = f"127.0.0.1:{port}", f"http://127.0.0.1:{peer_port}"
         self.members = {name: self.peer_url}
@@ -52,7 +54,12 @@ class EtcdServer:
 
     async def spawn(self) -> None:
         """Does not wait for an answer: of a cluster most members must run before there is one."""
-        client = f"http://{self.endpoint}"
+        client = f"{'https' if self.secured else 'http'}://{self.endpoint}"
+        tls: list[str] = []
+        if self.secured:
+            own, _ = self.secured
+            tls = ["--client-cert-auth", "--trusted-ca-file", os.fspath(own / "ca.pem")]
+            tls += ["--cert-file", os.fspath(own / "cert.pem"), "--key-file", os.fspath(own / "key.pem")]
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / "log").open("ab") as output:
             self._process = await asyncio.create_subprocess_exec(
@@ -61,13 +68,15 @@ class EtcdServer:
                 *("--listen-peer-urls", self.peer_url, "--initial-advertise-peer-urls", self.peer_url),
                 *("--initial-cluster", ",".join(f"{name}={url}" for name, url in self.members.items())),
                 *("--heartbeat-interval", "50", "--election-timeout", "250"),  # alone it elects itself this fast
+                *tls,
                 stdout=output,
                 stderr=output,
             )
 
     async def _ready(self) -> None:
         assert self._process is not None
-        probe = EtcdAuthority([self.endpoint], "/probe/", "probe", "probe")
+        opener = opener_of(os.fspath(self.secured[1]) if self.secured else "")
+        probe = EtcdAuthority([self.endpoint], "/probe/", "probe", "probe", opener=opener)
         try:
             async with asyncio.timeout(OUTER_S):
                 while not isinstance(await probe.get("main"), Register):
