@@ -9,7 +9,7 @@ import pytest
 
 from replica.core.messages.bodies import message_id
 from replica.node.journal_counts import rows_of as counts_of
-from replica.node.journal_rows import JournalRows, Wanted
+from replica.node.journal_rows import JournalRows, Wanted, facts_of
 from storage.records import Prefix
 from tandemq.cli.queue_journal import KINDS
 from tandemq.client.journal import JournalKind, JournalPage, JournalRow
@@ -355,3 +355,15 @@ def test_v6_a_reaction_is_rows_of_what_enters_and_then_of_what_it_removed_and_mo
     for first in range(6):
         later, _ = rows_of(header, body, first=first)
         assert Counter((int(row.kind), row.queue_id) for row in later) == Counter(counts_of(header, first))
+
+
+def test_v18_what_leaves_several_queues_by_one_entry_has_a_row_for_each() -> None:
+    moved = record_pb2.EnqueueOp(queue_id=3, count=3, moved_final=FINAL_STATE_REACTED)
+    moved.moved_from.queue_id = 1
+    moved.moved_from.ranges.add(first=1, count=2)
+    moved.more_moved_from.add(queue_id=2, ranges=[IndexRange(first=4, count=1)])
+    facts = facts_of(prefix_of(b""), header_of(txn=record_pb2.TxnOp(enqueues=[moved])))
+    assert [(each.kind, each.queue_id, each.first, each.messages) for each in facts] == [
+        (pb.JournalKind.JOURNAL_KIND_MOVED, 1, 1, 2),
+        (pb.JournalKind.JOURNAL_KIND_MOVED, 2, 4, 1),
+    ]

@@ -134,13 +134,14 @@ def test_a_unit_of_work_is_shown_as_what_each_of_its_queues_was_sent(files: Salv
 def test_what_a_reaction_cancelled_or_moved_or_a_unit_answered_is_done_with(files: SalvageFiles) -> None:
     """Else an import would send again what its sender has taken back."""
     body = EnqueueBatch(queue="q", messages=MessageBatch(payloads=[b"a", b"b", b"c"])).SerializeToString()
-    copy = EnqueueBatch(queue="r", messages=MessageBatch(payloads=[b"c"])).SerializeToString()
+    copy = EnqueueBatch(queue="r", messages=MessageBatch(payloads=[b"x", b"c"])).SerializeToString()
     moved = EnqueueOp(
         queue_id=2,
         queue="r",
-        count=1,
+        count=2,
         first_index=1,
-        moved_from={"queue_id": 1, "ranges": [{"first": 3, "count": 1}]},
+        moved_from={"queue_id": 7, "ranges": [{"first": 1, "count": 1}]},
+        more_moved_from=[{"queue_id": 1, "ranges": [{"first": 3, "count": 1}]}],
         moved_final=FINAL_STATE_REACTED,
     )
     cancelled = {"queue_id": 1, "ranges": [{"first": 1, "count": 1}], "final_state": FINAL_STATE_REACTED}

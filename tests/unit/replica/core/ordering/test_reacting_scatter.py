@@ -12,10 +12,11 @@ from replica.core.state.outcomes import Failed, ReactionDone
 from replica.machine.plan import react
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import PERSISTENCE_CONDITIONAL, PERSISTENCE_VOLATILE
-from tandemq.v1.reaction_service_pb2 import ReactionUpdate
+from tandemq.v1.reaction_service_pb2 import EXCEPTION_REPORT_HEADERS, ReactionUpdate
 from tests.support.clients import create
 from tests.unit.replica.core.ordering.test_dying import contents, payloads, take
 from tests.unit.replica.core.ordering.test_reacting import Call, filled, taken_over, where
+from tests.unit.replica.core.ordering.test_room import send as park
 from tests.unit.replica.core.ordering.test_sweeps import numbered, send, update
 
 if TYPE_CHECKING:
@@ -176,3 +177,31 @@ def test_x7_v18_each_copy_is_as_durable_as_the_message_that_it_is_made_of(*, sur
     pair.heal()
     assert pair.master is not None
     assert payloads(pair.master, "c") == [b"stays"]
+
+
+def test_v7_v18_a_report_to_a_queue_that_it_acts_on_as_well_finds_no_place() -> None:
+    """A record has one entry a queue."""
+    pair, master = both()
+    send(pair, "q", b"1", reply_tos=["s"])
+    send(pair, "s", b"2", reply_tos=["t"])
+    done = scattered(master, "s", exceptions=EXCEPTION_REPORT_HEADERS).run()
+    assert homes(done) == [{"applied": 1, "unreported": 1}, {"applied": 1}]
+    assert (payloads(master, "s"), len(payloads(master, "t"))) == ([], 1)
+
+
+def test_v10_v18_nothing_is_moved_before_those_who_wait_for_room() -> None:
+    pair, master = both(1)
+    update(pair, "r", max_length=2)
+    send(pair, "r", b"there")
+    waiting = park(master, "z", wait_ms=60_000, count=2, queue="r")
+    pair.settle(20)
+    assert waiting.waits
+    asks = scattered(master, "s", asking=Advice("them"))
+    assert not asks.turn()
+    for home in asks.reaction.homes:
+        home.asking.effects = {1: Effect("r") if home.queue == "s" else None}
+    for call in (asks, scattered(master, "s", to="r", first=True, request_id=b"2" * 16)):
+        done = call.run()
+        assert isinstance(done, Failed)
+        assert (done.reason, "others wait" in done.message) == (Reason.REASON_QUEUE_FULL, True)
+    assert (payloads(master, "q"), payloads(master, "s")) == (numbered(1), [b"s1"])
