@@ -24,7 +24,7 @@ from tandemq.client.completion import Final
 from tandemq.client.filtering import Where
 from tandemq.client.identity import new_request_id
 from tandemq.client.reactions import Cancel, Change, Exceptions, MoveTo, Outcome
-from tandemq.errors import InvalidRequest, LeaseLost, NotFound, Refused, ResourceExhausted
+from tandemq.errors import InvalidRequest, LeaseLost, NotFound, Refused, ResourceExhausted, TandemqError
 from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.message_pb2 import Message, PropertyValue
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_ONE_WAY_ACK, QueueConfig
@@ -189,6 +189,8 @@ async def test_v18_several_queues_are_acted_on_at_one_moment(client: aio.Client,
     ]
     repeated = await client.react([orders, timers], Where(correlation_id="c"), MoveTo(review), request_id=again)
     assert repeated == done._replace(duplicate=True)
+    with pytest.raises(TandemqError, match="REQUEST_MISMATCH"):
+        await client.react([orders], Where(correlation_id="c"), MoveTo(review), request_id=again)
     assert await payloads(client, review) == [orders.encode(), timers.encode()]
     arguments = ["msg", "react", orders, timers, "--correlation-id", "d", "--delete", "--output", "json"]
     result = await asyncio.to_thread(CliRunner().invoke, root, [*arguments, "--target", pair.target])
