@@ -26,14 +26,15 @@ class NotLoadedError(ValueError):
     """What a package offers cannot be used; the message says why and what to do."""
 
 
-async def run(process: Process, name: str) -> Ran:
+async def run(process: Process, name: str, on_end: Callable[[], object] = lambda: None) -> Ran:
     """Runs it in a thread of its own, so that neither a slow start nor a flood holds up this loop. Cancelled, it kills
-    the process.
+    the process. `on_end`: called on this loop when the thread is done with the process, also after that.
     """
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[Ran] = loop.create_future()
 
     def settle(ran: Ran) -> None:
+        on_end()
         if not ended.done():
             ended.set_result(ran)
 
@@ -43,7 +44,11 @@ async def run(process: Process, name: str) -> Ran:
             loop.call_soon_threadsafe(settle, ran)
 
     # A daemon: a start that hangs on a dead file system must not keep the manager from ending.
-    threading.Thread(target=work, name=name, daemon=True).start()
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    except RuntimeError:  # the system has none left
+        on_end()
+        raise
     try:
         return await ended
     finally:

@@ -20,6 +20,7 @@ from tandemq import aio
 from tandemq.cli import root
 from tandemq.client.filtering import Where
 from tandemq.client.identity import new_request_id
+from tandemq.client.outgoing import Outgoing
 from tandemq.client.reactions import Custom, Outcome
 from tandemq.config_custom import Custom as CustomConfig
 from tandemq.errors import InvalidRequest, Refused
@@ -40,10 +41,18 @@ while os.path.exists(note + ".hold"):
 print(json.dumps({"id": json.load(sys.stdin)["id"], "action": "DELETE"}))
 """
 
+LARGE = """
+import base64, json, sys
+asked = json.load(sys.stdin)
+text = base64.b64encode(bytes(700_000)).decode()
+print(json.dumps({"id": asked["id"], "action": "UPDATE", "payload": text}))
+"""
+
 
 def config(note: Path, call_ms: int = 20_000) -> CustomConfig:
     commands = {
         "discount": [sys.executable, "-S", str(DISCOUNT)],
+        "large": [sys.executable, "-S", "-c", LARGE],
         "slow": [sys.executable, "-S", "-c", SLOW, str(note)],
     }
     lines = tuple(f"{name}={shlex.join(argv)}" for name, argv in commands.items())
@@ -73,18 +82,28 @@ async def test_v10_a_command_is_asked_and_kill_9_meanwhile_leaves_nothing(tmp_pa
         assert (await prices(client, "orders"), await prices(client, "review")) == ([None, 45], [5_000])
         failed = await client.react("orders", "price = 45", Custom("discount", b"much"))
         assert (failed.outcome, failed.applied, failed.failed) == (Outcome.FAILED, 0, 1)
+        await _too_large(client)
         await _by_hand(cluster)
         await _metrics(cluster)
         await _killed_while_it_is_asked(cluster, client, note)
 
 
 async def _refusals(client: aio.Client) -> None:
-    with pytest.raises(Refused, match=r"REACTION_DISABLED.*'absent'.*known there: discount, slow"):
+    with pytest.raises(Refused, match=r"REACTION_DISABLED.*'absent'.*known there: discount, large, slow"):
         await client.react("orders", Where(group_id="g"), Custom("absent"))
     with pytest.raises(InvalidRequest, match="cannot be kept"):
         await client.react("orders", Where(group_id="g"), Custom("discount"), sticky=timedelta(seconds=1))
     with pytest.raises(InvalidRequest, match="MESSAGE_TOO_LARGE"):
         await client.react("orders", Where(group_id="g"), Custom("discount", bytes(1 << 20)))
+
+
+async def _too_large(client: aio.Client) -> None:
+    """Refused as soon as the answers are more than one record may hold, and nothing is done."""
+    await client.create_queue("many", QueueConfig(reactions_enabled=True))
+    await client.enqueue("many", [Outgoing(b"%d" % number, {"group_id": "g"}) for number in range(12)])
+    with pytest.raises(InvalidRequest, match=r"TXN_TOO_LARGE.*the answers about its messages"):
+        await client.react("many", Where(group_id="g"), Custom("large"), everything=True)
+    assert [message.payload async for message in client.browse("many")] == [b"%d" % number for number in range(12)]
 
 
 async def _by_hand(cluster: Cluster) -> None:

@@ -40,6 +40,8 @@ class Advice:
     """To be asked before the next turn."""
     effects: dict[int, Effect | None] = field(default_factory=dict)
     """By index, what he said; None: it is left as it is."""
+    bytes: int = 0
+    """Of all changes that he said."""
     failed: dict[int, str] = field(default_factory=dict)
     """By index, why he said nothing that can be done."""
 

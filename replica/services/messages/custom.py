@@ -64,18 +64,25 @@ class Customs:
         )
         return refusal(Reason.REASON_REACTION_DISABLED, text, {"member": member})
 
-    async def ask(self, custom: pb.ReactionCustom, queue: str, asking: Advice, until_s: float) -> None:
-        """What is to be asked before the next turn. `until_s`: of the loop; then no more of it is asked."""
-        asked = self._asked[asking.name]
+    async def ask(self, custom: pb.ReactionCustom, queue: str, asking: Advice, until_s: float, bytes_max: int) -> None:
+        """What is to be asked before the next turn. `until_s`: of the loop; then nobody is asked any more, and nothing
+        starts. `bytes_max`: of all changes together; beyond it nobody is asked either, and the caller refuses.
+        """
+        asked, loop = self._asked[asking.name], asyncio.get_running_loop()
         for found in asking.questions:
             said: Said = "there was no time left to ask about it"
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(until_s):
-                    said = await asked.ask(custom, queue, found, self.call_s)
+            if loop.time() < until_s:  # a deadline that is past cancels nothing before the first wait
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout_at(until_s):
+                        said = await asked.ask(custom, queue, found, self.call_s)
             if isinstance(said, str):
                 asking.failed[found.index] = said
-            else:
-                asking.effects[found.index] = said
+                continue
+            asking.effects[found.index] = said
+            if said is not None and said.update is not None:
+                asking.bytes += said.update.ByteSize()
+                if asking.bytes > bytes_max:
+                    return
 
     def count(self, queue: str, asking: Advice) -> None:
         """What came of asking; those that failed stand in the log, once a call."""

@@ -51,11 +51,17 @@ class CommandAdviser:
         self._places = places
 
     async def ask(self, custom: pb.ReactionCustom, queue: str, found: FoundMessage, limit_s: float) -> Said:
-        """See Adviser. Then its process group is killed."""
-        async with self._places:
+        """See Adviser. Then its process group is killed; its place is free when it has ended, whoever still waits."""
+        await self._places.acquire()
+        try:
             question = question_of(custom, queue, found)
-            process = Process(self.argv, to_json(question), limit_s, stdout_bytes_max=ANSWER_BYTES_MAX, grace_s=0.0)
-            return of_command(question, await run(process, "reaction-command"))
+            asked = await asyncio.to_thread(to_json, question)  # some ms for a large one
+            process = Process(self.argv, asked, limit_s, stdout_bytes_max=ANSWER_BYTES_MAX, grace_s=0.0)
+        except BaseException:
+            self._places.release()
+            raise
+        ran = await run(process, "reaction-command", self._places.release)
+        return await asyncio.to_thread(of_command, question, ran)
 
     def close(self) -> None:
         """Nothing is kept running."""

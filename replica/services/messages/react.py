@@ -11,6 +11,7 @@ import grpc
 
 from replica.core.ordering.reacting import Reacting
 from replica.core.ordering.reaction import outcome_of, total_of
+from replica.core.ordering.reaction_rows import BYTES_MAX, too_large
 from replica.core.ordering.travelling import report_place
 from replica.core.state.outcomes import Failed, Moved, ReactionDone
 from replica.machine import Refused
@@ -197,9 +198,8 @@ class ReactionHandlers:
             self._looking += 1
             try:
                 while not over:
-                    for home in reaction.homes:
-                        if home.asking is not None and home.asking.questions:
-                            await self.customs.ask(custom, home.queue, home.asking, until_s)
+                    if (problem := await self._ask(reaction, custom, until_s)) is not None:
+                        return problem
                     async with self.members.looking:
                         await asyncio.sleep(took_s)  # everybody else has as much of the loop
                         began_s = monotonic_s()
@@ -209,6 +209,19 @@ class ReactionHandlers:
             finally:
                 self._looking -= 1
         return await waiter.future
+
+    async def _ask(self, reaction: Reaction, custom: pb.ReactionCustom, until_s: float) -> Failed | None:
+        """Whoever is to be asked before the next turn; what he says is bounded before it is all here."""
+        for home in reaction.homes:
+            asking = home.asking
+            if asking is None or not asking.questions:
+                continue
+            others = sum(each.asking.bytes for each in reaction.homes if each.asking is not None) - asking.bytes
+            await self.customs.ask(custom, home.queue, asking, until_s, BYTES_MAX - others)
+            if others + asking.bytes > BYTES_MAX:
+                refused = too_large(BYTES_MAX, "the answers about its messages")
+                return Failed(refused.reason, refused.message, refused.metadata, None)
+        return None
 
 
 def _is_of_report(refusal: Failed, way: ReactionWay) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import shlex
 import sys
+import threading
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +14,12 @@ from typing import Any
 
 import pytest
 
+from failover.process import Ended, Process, Ran
 from replica.core.messages.copies import FoundMessage
 from replica.core.ordering.reaction import Advice, Effect
+from replica.core.ordering.reaction_rows import BYTES_MAX
 from replica.services.messages.custom import Customs, advisers_of
+from replica.services.messages.custom_advisers import CommandAdviser
 from replica.services.messages.custom_answers import ANSWER_BYTES_MAX
 from tandemq.config import ConfigError
 from tandemq.config_custom import Custom, problem_of_custom
@@ -148,7 +152,7 @@ async def said(
     made.append(customs)
     asking = Advice(name, list(messages))
     custom = ReactionCustom(name=name, payload=b"10")
-    await customs.ask(custom, "orders", asking, asyncio.get_running_loop().time() + total_s)
+    await customs.ask(custom, "orders", asking, asyncio.get_running_loop().time() + total_s, BYTES_MAX)
     customs.count("orders", asking)
     return [asking.failed.get(each.index, asking.effects.get(each.index)) for each in messages]
 
@@ -278,7 +282,7 @@ async def test_a_plug_in_that_hangs_fails_for_that_message_and_holds_up_nobody(n
         async def answers_again() -> bool:
             asking = Advice(name, [found(4)])
             soon_s = asyncio.get_running_loop().time() + OUTER_S
-            await made[0].ask(ReactionCustom(name=name), "orders", asking, soon_s)
+            await made[0].ask(ReactionCustom(name=name), "orders", asking, soon_s, BYTES_MAX)
             return asking.effects == {4: Effect()}
 
         await until(answers_again)
@@ -324,3 +328,45 @@ def test_what_is_wrong_in_the_configuration_is_named(config: Custom, why: str) -
 def test_the_limit_of_an_answer_is_that_of_the_rule() -> None:
     assert ANSWER_BYTES_MAX == 1 << 20
     assert Custom().call_ms == 100
+
+
+async def test_after_the_last_moment_nothing_starts(made: list[Customs], tmp_path: Path) -> None:
+    """A deadline that is past cancels nothing before a first wait: each message that was left started a process."""
+    sign = tmp_path / "started"
+    config = command("them", sys.executable, "-c", f"open({str(sign)!r}, 'w')")
+    answers = await said(made, config, *map(found, range(1, 20)), total_s=-1.0)
+    assert answers == ["there was no time left to ask about it"] * 19
+    assert not [thread for thread in threading.enumerate() if thread.name == "reaction-command"]
+    assert not sign.exists()
+
+
+async def test_the_place_of_a_command_is_free_when_its_process_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever asked may be gone before: the next one would be a process more than there may be."""
+    begun, may_end = threading.Event(), threading.Event()
+
+    def run(_process: Process) -> Ran:
+        begun.set()
+        may_end.wait(OUTER_S)
+        return Ran(Ended.CANCELLED)
+
+    monkeypatch.setattr(Process, "run", run)
+    places = asyncio.Semaphore(1)
+    asked = asyncio.create_task(CommandAdviser(["true"], places).ask(ReactionCustom(name="t"), "q", found(1), 10.0))
+    await until(begun.is_set, "its thread runs")
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    assert places.locked()
+    may_end.set()
+    await until(lambda: not places.locked(), "its place is free")
+
+
+async def test_answers_are_bounded_before_all_of_them_are_here(made: list[Customs]) -> None:
+    config = python("print(json.dumps(dict(id=q['id'], action='UPDATE', payload='eHh4')))")
+    customs = Customs(config, advisers_of(config))
+    made.append(customs)
+    asking = Advice("them", [found(1), found(2), found(3)])
+    until_s = asyncio.get_running_loop().time() + OUTER_S
+    await customs.ask(ReactionCustom(name="them"), "orders", asking, until_s, 6)
+    assert (sorted(asking.effects), asking.failed) == ([1, 2], {})
+    assert asking.bytes > 6, "the caller refuses"
