@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import replica.core.ordering.open_units
 import replica.core.ordering.reacting
 import replica.core.ordering.reaction_looks
+import replica.core.ordering.reaction_questions
 import replica.machine.apply.apply
 from chaos.sim.bugs.planting import Patch, bug
 from replica.core.ordering.kept_looks import Candidates, KeptLooks
@@ -53,7 +54,7 @@ def first_is_the_oldest(patch: Patch) -> None:
     def first_of(_queue: QueueState, waiting: Sequence[Run]) -> int:
         return min(waiting)[0]
 
-    patch.setattr(replica.core.ordering.reacting, "first_of", first_of)
+    patch.setattr(replica.core.ordering.reaction_questions, "first_of", first_of)
 
 
 @bug("inert-acted-on", "V4", "A reaction acts on inert messages.", REACTIONS)

@@ -305,15 +305,15 @@ async def test_a_stream_waits_its_turn_where_its_member_speaks_to_others(member:
 
     async def late(stream: FakeStream) -> None:
         await let_in.wait()
-        await delivers(stream)
+        await delivers(stream, b"late")
 
     async def never(stream: FakeStream) -> None:
         await stream.read()
         await stream.over.wait()
 
-    async def delivers(stream: FakeStream) -> None:
+    async def delivers(stream: FakeStream, payload: bytes = b"to who came anew") -> None:
         await open_consumer(member, stream)
-        await deliver(stream, 0, segment(1, [b"a"]))
+        await deliver(stream, 0, segment(1, [payload]))
         await stream.read()
 
     member.consume = [late, never, delivers]
@@ -324,8 +324,9 @@ async def test_a_stream_waits_its_turn_where_its_member_speaks_to_others(member:
         await until(lambda: member.consumed)
         await passed(member, 0.1)  # it was left, and opened anew
         let_in.set()
-        (await waiting).ack()
-    assert len(member.consumed) == 3
+        message = await waiting
+        message.ack()
+    assert message.payload == b"late"
 
 
 def test_frames_are_bounded_and_confirmed_in_order() -> None:
