@@ -181,11 +181,13 @@ class KeptReactions:
                 return part.start, taken + looks
             row = self.looks.messages(part.log_index)
             size += row.size if row is not None else 0
+            upto = min(part.end, part.start + max(looks - taken, 0))
+            worth = self.looks.worth(store, part, (part.start, upto), row) if row is not None else ()
             for index in range(part.start, part.end):
                 if taken >= looks:
                     return index, taken
                 taken += 1
-                if row is not None and self._hits.get((queue.queue_id, index), 0) < HITS_MAX:
+                if row is not None and index in worth and self._hits.get((queue.queue_id, index), 0) < HITS_MAX:
                     among = self.looks.candidates(queue, store, part, index, row)
                     taken += len(among.indexes)
                     for entry in self.looks.fitting(queue, store, part, index, row, among):

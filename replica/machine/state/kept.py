@@ -86,6 +86,10 @@ class KeptIndex:
         """Indexes of those that may fit a message of that id, rising."""
         return self._by_hash.get((by, kept_hash(name)), ())
 
+    def known(self, by: int, names: Iterable[str | bytes]) -> list[bool]:
+        """Whether `find` finds any, for each."""
+        return [(by, kept_hash(name)) in self._by_hash for name in names]
+
     def most(self, by: int, hashes: Iterable[int]) -> int:
         """How many there are, at most, that a message of one of these may fit."""
         return max((len(self._by_hash.get((by, each), ())) for each in hashes), default=0)
