@@ -4,6 +4,7 @@ nothing of it does. It decides nothing.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import timedelta
@@ -60,6 +61,7 @@ class Unit:
         self._timeout = timeout
         self._min_copies = min_copies
         self._link: Link | None = None
+        self._beginning = asyncio.Lock()
         self._queue = ""
         """The first one, at its manager."""
         self._names: dict[str, str] = {}
@@ -170,10 +172,12 @@ class Unit:
         await self._add(QUEUE_SERVICE + "Enqueue", request, queue_service_pb2.EnqueueResponse, queue)
 
     async def _put_held(self) -> None:
-        """Each stays held until the unit has it."""
+        """Each stays held until the unit has it. Another task may be at the same one: it is put once all the same."""
         while self.held:
-            await self._put(self.held[0], self.held[0].queue)
-            self._held_bytes -= self.held.pop(0).ByteSize()
+            first = self.held[0]
+            await self._put(first, first.queue)
+            if self.held and self.held[0] is first:
+                self._held_bytes -= self.held.pop(0).ByteSize()
 
     async def settle(self, queue: str, settlements: Sequence[tuple[Act, Sequence[Range]]]) -> None:
         """Settles at the commit what a lease holds: one outside of the unit, or one of it, of which the rest is
@@ -324,24 +328,29 @@ class Unit:
         if self._ended:
             raise error_of("TXN_ABORTED", "the unit of work has ended; begin another one")
         link, name = self._client.links.at(queue)
-        if self._link is None:
-            masters = link.members.masters
-            epoch = masters.epoch(masters.domain_of(name))
-            request = pb.BeginRequest(
-                queue=name, request_id=new_request_id(), client_id=self._client_id, epoch=epoch
-            )  # fmt: skip
-            if self._timeout is not None:
-                request.timeout.FromTimedelta(self._timeout)
-            reply = await self._client.links.carrier(link).begin(request)
-            if reply is None:
-                reply = await link.caller.call(TRANSACTION_SERVICE + "Begin", request, pb.BeginResponse, queue=name)
-            self._link, self._queue, self.id = link, name, reply.unit_id
-            self._puts_at_commit = self._puts_at_commit and reply.puts_at_commit
+        async with self._beginning:  # by one of several tasks: the others are in the same unit
+            if self._link is None:
+                await self._begin(link, name)
+        assert self._link is not None, "it has begun"
         if link is not self._link:
             if may_go_on:
                 return self._link, str(parse_queue(queue))
             raise error_of("CROSS_DOMAIN", f"a unit of work has the queues of one manager; {queue} is of another one")
         return link, name
+
+    async def _begin(self, link: Link, name: str) -> None:
+        masters = link.members.masters
+        epoch = masters.epoch(masters.domain_of(name))
+        request = pb.BeginRequest(
+            queue=name, request_id=new_request_id(), client_id=self._client_id, epoch=epoch
+        )  # fmt: skip
+        if self._timeout is not None:
+            request.timeout.FromTimedelta(self._timeout)
+        reply = await self._client.links.carrier(link).begin(request)
+        if reply is None:
+            reply = await link.caller.call(TRANSACTION_SERVICE + "Begin", request, pb.BeginResponse, queue=name)
+        self._link, self._queue, self.id = link, name, reply.unit_id
+        self._puts_at_commit = self._puts_at_commit and reply.puts_at_commit
 
     def _epoch(self, queue: str) -> int:
         assert self._link is not None, "a unit is begun before anything is asked of it"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import grpc
 import pytest
 
@@ -58,6 +60,19 @@ async def test_u4_what_is_held_goes_with_the_commit_and_beyond_a_limit_before_it
         (shown,) = [each for each in await client.list_units() if each.id == unit.id]
         assert (shown.messages_put, len(unit.held)) == (2, 1)
     assert [len(each) for each in await payloads(client, bills)] == [1, HELD_BYTES_MAX // 2, HELD_BYTES_MAX // 2, 1]
+
+
+@pytest.mark.parametrize("at_commit", [True, False])
+async def test_puts_of_several_tasks_at_once_are_all_sent(client: aio.Client, at_commit: bool) -> None:
+    """Each task began a unit of its own, of which one was committed. And all found the same put held first, and each
+    took one out when it was there: another one was never sent.
+    """
+    legs = new_name()
+    await client.create_queue(legs)
+    sizes = [HELD_BYTES_MAX // 2 + number for number in range(6)]
+    async with client.unit(puts_at_commit=at_commit) as unit:
+        await asyncio.gather(*(unit.enqueue(legs, [bytes(size)]) for size in sizes))
+    assert sorted(len(each) for each in await payloads(client, legs)) == sizes
 
 
 async def test_a_member_that_knows_no_puts_at_a_commit_gets_them_before_it(

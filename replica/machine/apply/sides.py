@@ -1,5 +1,6 @@
-"""Does what records say of the sides of queues with PRODUCER replication: of an own one in a member's own domain, and
-of what all of them have passed in the pair's; never decides.
+"""Does what records say of the sides of queues with PRODUCER replication; never decides.
+
+Of a side itself in its member's own domain, and of what all sides have passed in the pair's.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Knows which attributes a queue with PRODUCER replication may have: its sides are given the same messages in the same
-order, so that nothing may leave it, or change its place in that order, that one side has been given already (K3, K4).
+"""Knows which attributes a queue with PRODUCER replication may have (K3, K4).
+
+Its sides are given the same messages in the same order, so that nothing may leave it, or change its place in that
+order, that one side has been given already.
 """
 
 from __future__ import annotations

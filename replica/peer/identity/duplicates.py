@@ -1,5 +1,6 @@
-"""Decides whether a process that calls itself the peer takes the place of the one that did so before: a member that was
-started again does, a copy of its data directory that was started beside it does not. Asks nobody.
+"""Decides whether a process that calls itself the peer takes the place of the one that did so before. Asks nobody.
+
+A member that was started again does; a copy of its data directory that was started beside it does not.
 
 Two starts of one name must not both count as current. The copy has no vote by the witness's count of starts
 (`replica.peer.identity.incarnation`), yet a peer that took it in the original's place would bring it up to date, within

@@ -1,5 +1,7 @@
-"""Runs the commands and plug-ins that reactions ask, by the parts that classifiers are run with: none of them holds up
-the loop, and none outlives its limit where it can be ended (V10). Decides nothing.
+"""Runs the commands and plug-ins that reactions ask (V10). Decides nothing.
+
+By the parts that classifiers are run with: none of them holds up the loop, and none outlives its limit where it can be
+ended.
 """
 
 from __future__ import annotations
