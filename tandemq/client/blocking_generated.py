@@ -282,6 +282,7 @@ class Client:
         number: int = 0,
         after: int = 0,
         query_id: str = "",
+        digest: int = 0,
         forward: bool = False,
     ) -> UnitReceipts:
         """Acknowledges all messages of `taken` and sends those of `puts`, by queue: all of it happens, or nothing does.
@@ -303,6 +304,7 @@ class Client:
         the writer's last is a duplicate, which executes nothing, settlements included. Numbers rise from 1, gaps are
         allowed, and `after` is the number before it (0: there is none): else Refused (SEQUENCE_GAP), and nothing was
         done. A writer belongs to the `query_id` that came first (WRITER_TAKEN); see `writer_state`, `release_writer`.
+        Units of one number are compared by `digest`, 64 bits that the caller chooses (0: by their messages): `differs`.
         """
         return self._thread.run(
             self._inner.transact(
@@ -314,6 +316,7 @@ class Client:
                 number=number,
                 after=after,
                 query_id=query_id,
+                digest=digest,
                 forward=forward,
             )
         )
@@ -482,9 +485,9 @@ class Client:
         """Drops stages; how many were there. See aio.Client.abort_stages."""
         return self._thread.run(self._inner.abort_stages(stage_ids, domain=domain))
 
-    def writer_state(self, writer: str, *, domain: str = "") -> WriterState | None:
+    def writer_state(self, writer: str, *, domain: str = "", digests: bool = False) -> WriterState | None:
         """The last batch that was published under a name; see aio.Client.writer_state."""
-        return self._thread.run(self._inner.writer_state(writer, domain=domain))
+        return self._thread.run(self._inner.writer_state(writer, domain=domain, digests=digests))
 
     def release_writer(self, writer: str, *, domain: str = "", seen: JournalPosition | None = None) -> bool:
         """Forgets a writer; see aio.Client.release_writer."""

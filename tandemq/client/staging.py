@@ -6,7 +6,7 @@ and may be repeated: a part of a stage, the batch of a writer, an abort.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -67,6 +67,8 @@ class WriterState(NamedTuple):
     published_at: datetime
     position: JournalPosition
     """Where the journal is now; its history_id names the history that this is of."""
+    digests: Mapping[int, int]
+    """Asked for: what its latest 1,024 units at most were compared by, by number."""
 
 
 def new_stage_id() -> bytes:
@@ -155,14 +157,15 @@ async def abort_stages(client: Linked, stage_ids: Sequence[bytes], *, domain: st
     return (await client.links.own.caller.call(STAGE_SERVICE + "Abort", request, pb.AbortResponse)).dropped
 
 
-async def writer_state(client: Linked, writer: str, *, domain: str = "") -> WriterState | None:
+async def writer_state(client: Linked, writer: str, *, domain: str = "", digests: bool = False) -> WriterState | None:
     """The last batch that was published under a name; None: it is free."""
-    request = pb.GetWriterRequest(writer=writer, domain=domain)
+    request = pb.GetWriterRequest(writer=writer, domain=domain, digests=digests)
     reply = await client.links.own.caller.call(STAGE_SERVICE + "GetWriter", request, pb.GetWriterResponse)
     if not reply.known:
         return None
     published_at = reply.published_at.ToDatetime(UTC)
-    return WriterState(reply.query_id, reply.batch, published_at, position_of(reply.position))
+    known = dict(zip(reply.unit_numbers, reply.unit_digests, strict=True))
+    return WriterState(reply.query_id, reply.batch, published_at, position_of(reply.position), known)
 
 
 async def release_writer(client: Linked, writer: str, *, domain: str = "", seen: JournalPosition | None = None) -> bool:

@@ -28,6 +28,12 @@ class UnitReceipts(dict[str, Receipts]):
     """It was done before, by its request id or by its number."""
     differs = False
     """Its number was of other messages: what was sent now is nowhere."""
+    last_number = 0
+    """With a writer: the last number of it."""
+    digest = 0
+    """A duplicate by its number: what it was compared by."""
+    known_digest: int | None = None
+    """What the unit of that number was compared by; None: it was passed over, or is too old."""
 
 
 async def transact(
@@ -41,6 +47,7 @@ async def transact(
     number: int = 0,
     after: int = 0,
     query_id: str = "",
+    digest: int = 0,
     forward: bool = False,
 ) -> UnitReceipts:
     """Acknowledges all messages of `taken` and sends those of `puts`, by queue: all of it happens, or nothing does.
@@ -62,6 +69,7 @@ async def transact(
     the writer's last is a duplicate, which executes nothing, settlements included. Numbers rise from 1, gaps are
     allowed, and `after` is the number before it (0: there is none): else Refused (SEQUENCE_GAP), and nothing was
     done. A writer belongs to the `query_id` that came first (WRITER_TAKEN); see `writer_state`, `release_writer`.
+    Units of one number are compared by `digest`, 64 bits that the caller chooses (0: by their messages): `differs`.
     """
     settles: dict[str, list[queue_service_pb2.Settlement]] = {}
     for batch in taken:
@@ -87,14 +95,21 @@ async def transact(
         number=number,
         after=after,
         query_id=query_id,
+        digest=digest,
     )
     there = next((name for name in names.values() if not is_full(name)), "")
     reply = await link.caller.call(TRANSACTION_SERVICE + "Transact", request, pb.TransactResponse, queue=there)
-    results = {queue: put.results for queue, put in zip(rows, reply.puts, strict=bool(reply.puts))}
+    return _receipts(reply, rows, named)
+
+
+def _receipts(reply: pb.TransactResponse, sent: Iterable[str], named: Iterable[str]) -> UnitReceipts:
+    results = {queue: put.results for queue, put in zip(sent, reply.puts, strict=bool(reply.puts))}
     done = UnitReceipts(
         {queue: receipts_of(reply.header, results.get(queue, ()), duplicate=reply.duplicate) for queue in named}
     )
-    done.duplicate, done.differs = reply.duplicate, reply.differs
+    done.duplicate, done.differs, done.last_number = reply.duplicate, reply.differs, reply.last_number
+    done.digest = reply.digest
+    done.known_digest = reply.known_digest if reply.HasField("known_digest") else None
     return done
 
 

@@ -106,28 +106,34 @@ class AbortResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., dropped: _Optional[int] = ...) -> None: ...
 
 class GetWriterRequest(_message.Message):
-    __slots__ = ("writer", "domain")
+    __slots__ = ("writer", "domain", "digests")
     WRITER_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    DIGESTS_FIELD_NUMBER: _ClassVar[int]
     writer: str
     domain: str
-    def __init__(self, writer: _Optional[str] = ..., domain: _Optional[str] = ...) -> None: ...
+    digests: bool
+    def __init__(self, writer: _Optional[str] = ..., domain: _Optional[str] = ..., digests: bool = ...) -> None: ...
 
 class GetWriterResponse(_message.Message):
-    __slots__ = ("header", "known", "query_id", "batch", "published_at", "position")
+    __slots__ = ("header", "known", "query_id", "batch", "published_at", "position", "unit_numbers", "unit_digests")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     KNOWN_FIELD_NUMBER: _ClassVar[int]
     QUERY_ID_FIELD_NUMBER: _ClassVar[int]
     BATCH_FIELD_NUMBER: _ClassVar[int]
     PUBLISHED_AT_FIELD_NUMBER: _ClassVar[int]
     POSITION_FIELD_NUMBER: _ClassVar[int]
+    UNIT_NUMBERS_FIELD_NUMBER: _ClassVar[int]
+    UNIT_DIGESTS_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     known: bool
     query_id: str
     batch: int
     published_at: _timestamp_pb2.Timestamp
     position: _journal_service_pb2.JournalPosition
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., known: bool = ..., query_id: _Optional[str] = ..., batch: _Optional[int] = ..., published_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., position: _Optional[_Union[_journal_service_pb2.JournalPosition, _Mapping]] = ...) -> None: ...
+    unit_numbers: _containers.RepeatedScalarFieldContainer[int]
+    unit_digests: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., known: bool = ..., query_id: _Optional[str] = ..., batch: _Optional[int] = ..., published_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., position: _Optional[_Union[_journal_service_pb2.JournalPosition, _Mapping]] = ..., unit_numbers: _Optional[_Iterable[int]] = ..., unit_digests: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ReleaseWriterRequest(_message.Message):
     __slots__ = ("writer", "domain", "seen")

@@ -29,7 +29,7 @@ class QueueMessages(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ...) -> None: ...
 
 class TransactRequest(_message.Message):
-    __slots__ = ("request_id", "settles", "puts", "min_copies", "epoch", "writer", "number", "after", "query_id", "forwarder", "domain")
+    __slots__ = ("request_id", "settles", "puts", "min_copies", "epoch", "writer", "number", "after", "query_id", "forwarder", "domain", "digest")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SETTLES_FIELD_NUMBER: _ClassVar[int]
     PUTS_FIELD_NUMBER: _ClassVar[int]
@@ -41,6 +41,7 @@ class TransactRequest(_message.Message):
     QUERY_ID_FIELD_NUMBER: _ClassVar[int]
     FORWARDER_FIELD_NUMBER: _ClassVar[int]
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
     request_id: bytes
     settles: _containers.RepeatedCompositeFieldContainer[QueueSettlements]
     puts: _containers.RepeatedCompositeFieldContainer[QueueMessages]
@@ -52,7 +53,8 @@ class TransactRequest(_message.Message):
     query_id: str
     forwarder: str
     domain: str
-    def __init__(self, request_id: _Optional[bytes] = ..., settles: _Optional[_Iterable[_Union[QueueSettlements, _Mapping]]] = ..., puts: _Optional[_Iterable[_Union[QueueMessages, _Mapping]]] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ..., writer: _Optional[str] = ..., number: _Optional[int] = ..., after: _Optional[int] = ..., query_id: _Optional[str] = ..., forwarder: _Optional[str] = ..., domain: _Optional[str] = ...) -> None: ...
+    digest: int
+    def __init__(self, request_id: _Optional[bytes] = ..., settles: _Optional[_Iterable[_Union[QueueSettlements, _Mapping]]] = ..., puts: _Optional[_Iterable[_Union[QueueMessages, _Mapping]]] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ..., writer: _Optional[str] = ..., number: _Optional[int] = ..., after: _Optional[int] = ..., query_id: _Optional[str] = ..., forwarder: _Optional[str] = ..., domain: _Optional[str] = ..., digest: _Optional[int] = ...) -> None: ...
 
 class QueueResults(_message.Message):
     __slots__ = ("queue", "results", "forwarded")
@@ -65,16 +67,22 @@ class QueueResults(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., results: _Optional[_Iterable[_Union[_queue_service_pb2.EnqueueResult, _Mapping]]] = ..., forwarded: _Optional[str] = ...) -> None: ...
 
 class TransactResponse(_message.Message):
-    __slots__ = ("header", "puts", "duplicate", "differs")
+    __slots__ = ("header", "puts", "duplicate", "differs", "last_number", "digest", "known_digest")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     PUTS_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
     DIFFERS_FIELD_NUMBER: _ClassVar[int]
+    LAST_NUMBER_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    KNOWN_DIGEST_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     puts: _containers.RepeatedCompositeFieldContainer[QueueResults]
     duplicate: bool
     differs: bool
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., puts: _Optional[_Iterable[_Union[QueueResults, _Mapping]]] = ..., duplicate: bool = ..., differs: bool = ...) -> None: ...
+    last_number: int
+    digest: int
+    known_digest: int
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., puts: _Optional[_Iterable[_Union[QueueResults, _Mapping]]] = ..., duplicate: bool = ..., differs: bool = ..., last_number: _Optional[int] = ..., digest: _Optional[int] = ..., known_digest: _Optional[int] = ...) -> None: ...
 
 class BeginRequest(_message.Message):
     __slots__ = ("queue", "request_id", "timeout", "client_id", "epoch")

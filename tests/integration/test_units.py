@@ -7,6 +7,7 @@ import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import ANY
 
 import grpc
 import pytest
@@ -17,6 +18,7 @@ from tandemq import aio
 from tandemq.client.identity import new_request_id
 from tandemq.errors import InvalidRequest, LeaseLost, NotFound, Refused, ResourceExhausted
 from tandemq.v1 import transaction_service_pb2 as pb
+from tandemq.v1.pair_service_pb2 import ListEventsRequest, PairEventKind
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
 from tests.integration.module_pair import module_client, module_pair
@@ -196,6 +198,40 @@ async def test_u15_a_number_is_executed_once_for_as_long_as_its_writer_is_known(
     assert (state.query_id, state.batch) == ("q", 4)
     assert await client.release_writer(writer)
     await client.transact([], {legs: [b"c"]}, writer=writer, number=1, query_id="another")
+
+
+async def test_k8_units_that_are_cut_at_other_places_are_compared_where_they_meet(
+    client: aio.Client, pair: Cluster
+) -> None:
+    """Two processes of one name send the same row of messages, and each says what it has sent in all so far."""
+    _, legs, _ = await queues(client)
+    writer = new_name()
+    await client.transact([], {legs: [b"1", b"2"]}, writer=writer, number=2, digest=22)
+    with pytest.raises(Refused, match="SEQUENCE_GAP") as caught:
+        await client.transact([], {legs: [b"1", b"2", b"3"]}, writer=writer, number=3, digest=33)
+    assert caught.value.metadata["last_number"] == "2"
+    assert int(caught.value.metadata["last_digest"], 16) == 22
+    third = await client.transact([], {legs: [b"3"]}, writer=writer, number=3, after=2, digest=33)
+    assert (third.duplicate, third.last_number) == (False, 3)
+    again = await client.transact([], {legs: [b"1", b"2", b"3"]}, writer=writer, number=3, digest=33)
+    assert (again.duplicate, again.differs, again.last_number) == (True, False, 3)
+    passed_over = await client.transact([], {legs: [b"1"]}, writer=writer, number=1, digest=99)
+    assert (passed_over.duplicate, passed_over.known_digest, passed_over.last_number) == (True, None, 3)
+    for _ in range(2):
+        other = await client.transact([], {legs: [b"x"]}, writer=writer, number=3, digest=77)
+        assert (other.differs, other.digest, other.known_digest) == (True, 77, 33)
+    assert await payloads(client, legs) == [b"1", b"2", b"3"]
+    state = await client.writer_state(writer, digests=True)
+    assert state is not None
+    assert (state.batch, state.digests) == (3, {2: 22, 3: 33})
+    assert (await client.writer_state(writer)) == state._replace(position=ANY, digests={})
+    said = []
+    async with raw_to(pair.endpoint("a"), pair.endpoint("b")) as members:
+        for member in members:
+            found = await member.pair.ListEvents(ListEventsRequest(limit=1_000), timeout=OUTER_S)
+            said += [event for event in found.events if writer in event.text]
+    assert [event.kind for event in said] == [PairEventKind.PAIR_EVENT_KIND_DIVERGENCE], "said once"
+    assert "000000000000004d, and the first one was 0000000000000021" in said[0].text
 
 
 @pytest.mark.parametrize(

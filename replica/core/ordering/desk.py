@@ -113,6 +113,8 @@ class Desk(Protocol):
     touched: Sequence[int]
     """Queues that the last record was about."""
     parts: OrderParts
+    differing: set[str]
+    """Writers of which it was said that they send the same number with other content."""
 
     @property
     def replying(self) -> Answering: ...

@@ -94,6 +94,7 @@ class Orders:
         self.freed_later: list[int] = []
         self.touched: Sequence[int] = ()
         """Queues that the last record was about."""
+        self.differing: set[str] = set()
 
     @property
     def machine(self) -> Machine:

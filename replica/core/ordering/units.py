@@ -9,18 +9,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replica.core.ordering.enqueued import is_all_volatile, not_enough
+from replica.core.state.effects import Note
 from replica.core.state.outcomes import EnqueueDone, Failed, UnitDone
 from replica.machine import Refused
 from replica.machine.plan.unit import plan_unit
 from replica.machine.plan.unit_identity import find_number
+from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from replica.core.ordering.desk import Desk
     from replica.core.state.calls import Transact, Waiter
-    from replica.machine import UnitCall
+    from replica.machine import UnitCall, UnitIdentity
+    from replica.machine.plan.unit_identity import RepeatedNumber
     from tandemq.peer.v1.record_pb2 import EnqueueOp, ReplyOp
+
+
+DIFFERING_MAX = 1_000
+"""Writers of which an operator hears once that they differ."""
 
 
 def order_unit(
@@ -43,6 +50,8 @@ def order_unit(
         entered, last, epoch = (), orders.shared.log.last_index, orders.shared.state.epoch
         log_index = 0
         wanted = _wanted(orders, call, (), asked.min_copies)
+        if repeated.differs and call.identity is not None:
+            _report(orders, call.identity, repeated)
     else:
         header = plan_unit(machine.state, orders.time_ms, call, lines)
         # What reactions put into queues is no answer to whoever puts.
@@ -76,8 +85,8 @@ def order_unit(
         pairs = zip(entered, handles, strict=True)
         puts = [_done(op, log_index, epoch, copies, prefix) for op, prefix in pairs]
         duplicate, volatile = found is not None or repeated is not None, _is_volatile(entered)
-        differs, names = repeated is not None and repeated.differs, [op.queue for op in entered]
-        done = UnitDone(puts, epoch, copies, duplicate=duplicate, volatile=volatile, differs=differs, names=names)
+        names = [op.queue for op in entered]
+        done = UnitDone(puts, epoch, copies, duplicate=duplicate, volatile=volatile, repeated=repeated, names=names)
         orders.reply(waiter, done)
 
     orders.when_committed(last, answer, orders.moved(waiter))
@@ -85,6 +94,27 @@ def order_unit(
     orders.parts.consumers.pump(settled)
     for reply in replies:
         orders.replying.on_ordered(reply)
+
+
+def _report(orders: Desk, identity: UnitIdentity, repeated: RepeatedNumber) -> None:
+    """K8: once a writer, for what goes on after that differs each time."""
+    known, writer = repeated.known, identity.writer
+    if known is None or writer in orders.differing:
+        return
+    if len(orders.differing) >= DIFFERING_MAX:  # names may have been released since
+        orders.differing.clear()
+    orders.differing.add(writer)
+    text = (
+        f"unit {identity.number} of writer {writer} was sent again with other content: {repeated.digest:016x}, and the "
+        f"first one was {known:016x}; the first one counts, and no more is said of this writer while this member serves"
+    )
+    facts = {
+        "writer": writer,
+        "number": str(identity.number),
+        "digest": f"{repeated.digest:016x}",
+        "first_digest": f"{known:016x}",
+    }
+    orders.shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_DIVERGENCE, text, facts))
 
 
 def _wanted(orders: Desk, call: UnitCall, entered: Sequence[EnqueueOp], min_copies: int) -> int:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from replica.machine import MessageProgress, Placed, SegmentSlice, ToldWeights
+    from replica.machine.plan.unit_identity import RepeatedNumber
     from tandemq.peer.v1.record_pb2 import ReactionCounts
     from tandemq.v1.common_pb2 import Reason
     from tandemq.v1.queue_admin_service_pb2 import LeftBehind
@@ -46,8 +47,8 @@ class UnitDone(NamedTuple):
     duplicate: bool
     volatile: bool
     """No message of it is persistent."""
-    differs: bool = False
-    """Its number was of other messages."""
+    repeated: RepeatedNumber | None = None
+    """Its number was used before, and by what."""
     names: Sequence[str] = ()
     """Of an open unit: the queues of `puts`."""
 

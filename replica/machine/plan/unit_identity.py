@@ -23,13 +23,19 @@ class UnitIdentity(NamedTuple):
     query_id: str
     number: int
     after: int  # the number before it
-    digest: int  # of its messages and their queues
+    digest: int  # of its messages and their queues, or whatever the writer compares it by
 
 
 class RepeatedNumber(NamedTuple):
     """It was executed before, or passed over."""
 
-    differs: bool  # that number was of other messages
+    last: int  # the writer's
+    digest: int  # of what came now
+    known: int | None  # of what that number was of; None: there is nothing to compare with
+
+    @property
+    def differs(self) -> bool:
+        return self.known is not None and self.known != self.digest
 
 
 def find_number(state: State, identity: UnitIdentity | None) -> RepeatedNumber | None:
@@ -39,8 +45,7 @@ def find_number(state: State, identity: UnitIdentity | None) -> RepeatedNumber |
     known = writer_of(state.stages, identity.writer, identity.query_id)
     if known is None or identity.number > known.batch:
         return None
-    digest = known.units.digest_of(identity.number)
-    return RepeatedNumber(digest is not None and digest != identity.digest)
+    return RepeatedNumber(known.batch, identity.digest, known.units.digest_of(identity.number))
 
 
 def check_follows(state: State, identity: UnitIdentity) -> None:
@@ -54,7 +59,11 @@ def check_follows(state: State, identity: UnitIdentity) -> None:
             f"unit {identity.number} of writer {identity.writer!r} follows {identity.after}, and the last one here is "
             f"{last}; nothing of it was done: repeat what lies between, in order"
         )
-        raise Refused(common_pb2.REASON_SEQUENCE_GAP, text, {"writer": identity.writer, "last_number": str(last)})
+        metadata = {"writer": identity.writer, "last_number": str(last)}
+        digest = known.units.digest_of(last) if known is not None else None
+        if digest is not None:
+            metadata["last_digest"] = f"{digest:016x}"
+        raise Refused(common_pb2.REASON_SEQUENCE_GAP, text, metadata)
     if stages.is_publishing(identity.writer):
         text = (
             f"batch {last} of writer {identity.writer!r} is being put into its queues; unit {identity.number} would "

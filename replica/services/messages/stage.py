@@ -167,6 +167,9 @@ class StageHandlers:
                 return made
             made.known, made.query_id, made.batch = True, found.query_id, found.batch
             made.published_at.FromMilliseconds(found.time_ms)
+            if parsed.digests:
+                made.unit_numbers.extend(found.units.numbers)
+                made.unit_digests.extend(found.units.digests)
             return made
 
         return await self._change("GetWriter", request, context, lambda: home, AwaitOrdered(), reply)

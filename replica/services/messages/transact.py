@@ -111,7 +111,7 @@ class TransactionHandlers:
         shares = [part for put in puts for part in (put.queue.encode(), put.columns.count.to_bytes(8, "big"))]
         identity = None
         if request.writer:
-            content = fingerprint(body, *shares)
+            content = request.digest or fingerprint(body, *shares)
             identity = UnitIdentity(request.writer, request.query_id, request.number, request.after, content)
             parts += [b"", *(f"{each}".encode() for each in identity)]
         digest = fingerprint(body, *shares, b"", *parts)
@@ -149,7 +149,11 @@ class TransactionHandlers:
         header = header_of(self.members, domain, volatile=result.volatile)
         header.epoch, header.copies = result.epoch, result.copies
         header.level = level_of(result.copies, volatile=result.volatile)
-        response = pb.TransactResponse(header=header, duplicate=result.duplicate, differs=result.differs)
+        response = pb.TransactResponse(header=header, duplicate=result.duplicate, last_number=request.number)
+        if (repeated := result.repeated) is not None:
+            response.last_number, response.digest, response.differs = repeated.last, repeated.digest, repeated.differs
+            if repeated.known is not None:
+                response.known_digest = repeated.known
         if result.puts:
             _fill_in(response, request, domain.shared.domain, entering, result.puts)
         return response.SerializeToString()

@@ -40,9 +40,11 @@ def test_u15_a_number_at_or_below_the_last_is_a_duplicate(driver: Driver) -> Non
     unit(driver, numbered(1, 0))
     unit(driver, numbered(5, 1))  # gaps are allowed
     for number in (1, 5):
-        assert found(driver, numbered(number, 0)) == RepeatedNumber(differs=False)
-        assert found(driver, numbered(number, 0, digest=8)) == RepeatedNumber(differs=True)
-    assert found(driver, numbered(3, 1)) == RepeatedNumber(differs=False), "passed over: nothing to compare with"
+        assert found(driver, numbered(number, 0)) == RepeatedNumber(last=5, digest=7, known=7)
+        assert found(driver, numbered(number, 0, digest=8)) == RepeatedNumber(last=5, digest=8, known=7)
+    assert found(driver, numbered(3, 1)) == RepeatedNumber(5, 7, None), "passed over: nothing to compare with"
+    same, other, unknown = RepeatedNumber(5, 7, 7), RepeatedNumber(5, 8, 7), RepeatedNumber(5, 7, None)
+    assert (same.differs, other.differs, unknown.differs) == (False, True, False)
     assert found(driver, numbered(6, 5)) is None
     assert found(driver, numbered(1, 0, writer="another")) is None
 
@@ -52,7 +54,9 @@ def test_u15_a_unit_that_was_sent_ahead_does_not_pass_one_that_is_missing(driver
     why = refused(driver, numbered(3, 2))
     assert (why.reason, why.metadata["last_number"]) == (common_pb2.REASON_SEQUENCE_GAP, "1")
     assert driver.info().length == 1, "nothing was done"
+    assert why.metadata["last_digest"] == f"{7:016x}", "K8: so that twins are compared where they meet"
     why = refused(driver, numbered(3, 2, writer="unheard of"))
+    assert "last_digest" not in why.metadata
     assert (why.reason, why.metadata["last_number"]) == (common_pb2.REASON_SEQUENCE_GAP, "0")
     unit(driver, numbered(2, 1))
     unit(driver, numbered(3, 2))
@@ -101,8 +105,8 @@ def test_units_and_publications_of_one_writer_have_one_row_of_numbers(driver: Dr
     assert (why.reason, why.retry_after_ms) == (common_pb2.REASON_SEQUENCE_GAP, 100), "it would pass the publication"
     driver.order(driver.plan(lambda: plan_staged(driver.master.state, driver.now_ms, columns_of(rows))))
     unit(driver, numbered(3, 2, query_id="q"))
-    assert found(driver, numbered(1, 0, 8, query_id="q")) == RepeatedNumber(differs=True), "kept over the publication"
-    assert found(driver, numbered(2, 0, query_id="q")) == RepeatedNumber(differs=False), "of a publication"
+    assert found(driver, numbered(1, 0, 8, query_id="q")) == RepeatedNumber(3, 8, 7), "kept over the publication"
+    assert found(driver, numbered(2, 0, query_id="q")) == RepeatedNumber(3, 7, None), "of a publication"
     again = plan_publish(driver.master.state, driver.now_ms, PublishCall("w", "q", 3, [], "a"))
     assert again.duplicate
     (placed,) = driver.master.state.stages.writers["w"].placed
