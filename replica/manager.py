@@ -22,6 +22,7 @@ from replica.listen.direct import PEER
 from replica.listen.machine_access import MachineAccess
 from replica.listen.ports import STOP_S, Served
 from replica.machine import Limits
+from replica.machine.plan.sides import SideLimits
 from replica.machine.state.profiles import limits_of
 from replica.node.hand_over import hand_over_all
 from replica.node.loop import FailedInstanceError, Node
@@ -324,7 +325,9 @@ class Manager:
         # Not one by one: the loop's clock runs already, and nobody would hear what a core asks for at its first tick.
         for domain in opened:
             members.add(domain)
-        node.sides.connect(members.by_name[LOCAL])
+        own = config.limits
+        sides = SideLimits(own.side_bytes, own.side_hours * HOUR_MS, own.side_full_seconds * 1_000)
+        node.sides.connect(members.by_name[LOCAL], sides)
         node.on_tick.append(node.sides.look)
 
     def _start_domains(self, node: Node, upkeeps: list[Maintenance]) -> None:

@@ -60,10 +60,8 @@ class Address(NamedTuple):
 
     @property
     def loopback(self) -> bool:
-        if self.host == "localhost":
-            return True
         try:
-            return ipaddress.ip_address(self.host).is_loopback
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return False
 
@@ -107,6 +105,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     journal_hours: int = 24
     reader_bytes: int = 4 * GIB  # of log that is kept for named readers of the journal alone
     reader_hours: int = 72  # ... and how old it may be; who is further behind loses his place
+    side_bytes: int = 4 * GIB  # of messages that are kept for one side of a PRODUCER queue alone
+    side_hours: int = 72  # ... and how long it may settle nothing while they are; beyond it loses its place
+    side_full_seconds: int = 60  # ... the same while its queue, or the store, is full and senders wait
     checkpoint_bytes: int = 64 * MIB  # of log between two checkpoints: what a restart replays at most
     volatile_bytes: int = 256 * MIB
     max_batch_bytes: int = 4 * MIB
@@ -350,7 +351,7 @@ def check(config: ManagerConfig, source: str = "configuration") -> None:
         refuse("timers.replica_bias_ms", timers.replica_bias_ms, "must not be negative")
     for name in (name for name in limits.__struct_fields__ if getattr(limits, name) <= 0):
         refuse(f"limits.{name}", getattr(limits, name), "must be positive")
-    for name in (name for name in ("journal_hours", "reader_hours") if getattr(limits, name) > HOURS_MAX):
+    for name in (name for name in ("journal_hours", "reader_hours", "side_hours") if getattr(limits, name) > HOURS_MAX):
         refuse(f"limits.{name}", getattr(limits, name), f"at most {HOURS_MAX} hours, which is ten years")
     if limits.map_bytes < 16 * MIB:
         refuse("limits.map_bytes", limits.map_bytes, "give the store at least 16 MiB")

@@ -199,6 +199,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "REACTION_DISABLED": _STATE,
         "GROUP_MISMATCH": _STATE,
         "TWIN_TAKEN": _EXISTS,
+        "SIDE_LOST": Rule("OUT_OF_RANGE", definite=True, retryable=False),
     }
 )
 

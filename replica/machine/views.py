@@ -165,6 +165,8 @@ def queue_info(queue: QueueState, member: str, coming: int = 0) -> admin_pb2.Que
         info.copies_owed = sum(map(len, queue.completions.owed.values()))
     for member_name, index in sorted((queue.passed or {}).items()):
         info.sides.add(member=member_name, passed=index)
+    for member_name, loss in sorted(queue.lost.items()):
+        info.sides.add(member=member_name, passed=loss.after, lost=True, lost_until=loss.until, because=loss.because)
     if totals.processed:
         info.mean_process_time.FromMicroseconds(totals.process_ms * 1_000 // totals.processed)
     info.created_at.FromMilliseconds(queue.created_ms)

@@ -108,7 +108,8 @@ def facts_of(prefix: Prefix, header: record_pb2.RecordHeader) -> list[Fact]:
         case "queue":
             queue = header.queue
             what = _ACTIONS.get(queue.action, JournalKind.JOURNAL_KIND_CONFIGURED)
-            return [Fact(what, queue.queue_id, messages=queue.removed)]
+            gone = _ranges(JournalKind.JOURNAL_KIND_ACKED, queue.queue_id, [queue.gone] if queue.gone.count else [])
+            return [Fact(what, queue.queue_id, messages=queue.removed), *gone]
         case "reply":
             return [_of_reply(header.reply)]
         case "remove":

@@ -6,21 +6,35 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from replica.core.delivery.rounds import Rounds
+from replica.core.state.effects import Note
 from replica.machine import SettleCall
 from replica.machine.plan.settle import plan_settle
-from replica.machine.plan.sides import next_given, passed_by, plan_given, plan_like, plan_passed, plan_side
+from replica.machine.plan.sides import (
+    SideLimits,
+    late_sides,
+    next_given,
+    passed_by,
+    plan_given,
+    plan_like,
+    plan_lost,
+    plan_passed,
+    plan_side,
+    side_lost,
+)
 from replica.machine.state.lockstep import SideOf
 from replica.machine.state.system_names import side_queue
 from tandemq.peer.v1.peer_service_pb2 import SidePassed
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE, QueueOp, RecordHeader
 from tandemq.v1.common_pb2 import IndexRange
+from tandemq.v1.pair_service_pb2 import PairEventKind
 from tandemq.v1.queue_service_pb2 import OUTCOME_RELEASE, Settlement
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from replica.core.domain import Domain
-    from replica.machine import Machine, QueueState, SegmentSlice
+    from replica.machine import Machine, QueueState, Refused, SegmentSlice
     from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 
 LOOK_MS = 100
@@ -74,13 +88,16 @@ class Sides:
         self._peer: dict[tuple[int, int], int] = {}
         """By domain and queue: how far the peer's side is, as it said in this session."""
         self._recorded_ms: dict[tuple[int, int], int] = {}
+        self._limits = SideLimits()
+        self._rounds: dict[int, Rounds] = {}
+        """By domain: which queues with sides are looked at next, for one that is too far behind."""
         self._look_ms = self._sweep_ms = 0
         self._machines: list[Machine | None] = []
         """At the last walk over all sides: the member's own state, and those of the pair."""
 
-    def connect(self, own: Domain) -> None:
+    def connect(self, own: Domain, limits: SideLimits) -> None:
         """The member's domains are there; before the first of them starts."""
-        self.own = own
+        self.own, self._limits = own, limits
 
     # -- a consumer ------------------------------------------------------------------------------------------------
 
@@ -180,6 +197,8 @@ class Sides:
         member = self._node.domains[of.domain].shared.member
         if queue is None or member not in (queue.passed or {}):
             if self._is_gone(of):
+                if queue is not None and member in queue.lost:
+                    own.consumers.send_away(queue_id, side_lost(queue, member))
                 self._drop(own, side)
             return
         self._follow(own, side, queue, member)
@@ -203,6 +222,7 @@ class Sides:
         self._sweep(now_ms)
         for domain in self._node.paired():
             self._look_at(domain, now_ms)
+            self._lose(domain)
         self._rest()
 
     def _sweep(self, now_ms: int) -> None:
@@ -247,6 +267,7 @@ class Sides:
             if queue is None or self._peer.get(key, 0) <= (queue.passed or {}).get(shared.peer, 0):
                 self._peer.pop(key, None)  # the log says it
             if queue is None:
+                self._recorded_ms.pop(key, None)
                 continue
             known = queue.passed or {}
             marks = {shared.member: self._passed(domain, queue), shared.peer: self._peer.get(key, 0)}
@@ -257,6 +278,32 @@ class Sides:
             if header is not None:
                 self._recorded_ms[key] = now_ms
                 self._order(domain, header)
+
+    def _lose(self, domain: Domain) -> None:
+        """Some queues in turn: sides that are further behind another one than the limits allow lose their place."""
+        if not domain.shared.serving or domain.shared.draining or not domain.mastership.commit.can_commit:
+            return
+        orders = domain.orders
+        state = orders.machine.state
+        for queue_id in self._rounds.setdefault(domain.shared.domain, Rounds()).some(state.sided):
+            queue = state.sided.get(queue_id)
+            if queue is None or not queue.behind:
+                continue
+            late = late_sides(queue, state.at(orders.time_ms), self._limits, no_room=orders.is_full)
+            if not late:
+                continue
+            self._order(domain, plan_lost(state, orders.time_ms, queue, late))
+            for member in late:
+                lost = side_lost(queue, member)
+                note = Note(PairEventKind.PAIR_EVENT_KIND_FAULT, lost.message, dict(lost.metadata))
+                domain.shared.outbox.add(note)
+            self._node.dispatch(domain)
+
+    def lost(self, of: SideOf) -> Refused | None:
+        """Why the own side is served nothing more; None: it has its place, as far as this member knows."""
+        queue = self._queue_of(of)
+        member = self._node.domains[of.domain].shared.member
+        return side_lost(queue, member) if queue is not None and member in queue.lost else None
 
     def beat(self, domain: Domain) -> list[SidePassed]:
         """What the peer is told: how far this member's sides are, where its log does not say so."""
@@ -308,14 +355,18 @@ class Sides:
         self._order(own, RecordHeader(time_ms=own.orders.machine.state.at(own.orders.time_ms), queue=op))
 
     def _is_gone(self, of: SideOf) -> bool:
-        """For certain: in the same history, in a state that is committed, there is no such queue, or none here."""
+        """For certain: in the same history, in a state that is committed, there is no such queue, or none here, or this
+        side has lost its place.
+        """
         domain = self._node.domains.get(of.domain)
         machine = domain.shared.machine if domain is not None else None
         if domain is None or machine is None or machine.history_id != of.history_id:
             return False
-        queue = machine.state.sided.get(of.queue_id)
+        queue, committed = machine.state.sided.get(of.queue_id), domain.shared.progress.commit_index
+        if queue is not None and (loss := queue.lost.get(domain.shared.member)) is not None:
+            return loss.log_index <= committed
         is_here = queue is not None and domain.shared.member in (queue.passed or {})
-        return not is_here and machine.applied_index <= domain.shared.progress.commit_index
+        return not is_here and machine.applied_index <= committed
 
     # -- finding -----------------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ def queue_metrics(members: Members) -> Iterable[Metric]:
     yield from _single(known)
     yield from _stages(known)
     yield waiting_elsewhere([(name, machine.state) for name, machine in known])
-    yield sides_behind([(name, machine.state) for name, machine in known])
+    yield from sides_behind([(name, machine.state) for name, machine in known])
     yield from _clients(members)
     yield _units(members)
     yield from _readers(known)
@@ -134,18 +134,22 @@ def waiting_elsewhere(states: list[tuple[str, State]]) -> Metric:
     return waiting
 
 
-def sides_behind(states: list[tuple[str, State]]) -> Metric:
+def sides_behind(states: list[tuple[str, State]]) -> Iterable[Metric]:
     """Of each side of queues with PRODUCER replication, by the last record of it."""
+    labels = ["domain", "queue", "side"]
+    lost = GaugeMetricFamily("tandemq_side_lost", "1: it has lost its place, until it begins anew.", labels=labels)
     lag = GaugeMetricFamily(
         "tandemq_side_lag",
         "Messages that a side has not settled, and that the queue holds for it.",
-        labels=["domain", "queue", "side"],
+        labels=labels,
     )
     for name, state in states:
         for queue in list(state.sided.values())[:QUEUES_MAX]:
             for side, passed in list((queue.passed or {}).items()):
                 lag.add_metric([name, queue.name, side], max(0, queue.visible_index - passed))
-    return lag
+            for side in [*(queue.passed or {}), *queue.lost]:
+                lost.add_metric([name, queue.name, side], side in queue.lost)
+    return [lag, lost]
 
 
 def _units(members: Members) -> Metric:

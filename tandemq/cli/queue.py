@@ -28,6 +28,7 @@ from tandemq.cli.session import run
 from tandemq.cli.statistics import stats
 
 if TYPE_CHECKING:
+    from tandemq import aio
     from tandemq.v1 import queue_admin_service_pb2 as admin
 
 COLUMNS = ("name", "state", "length", "ready", "leased", "last_index", "replication", "domain")
@@ -149,6 +150,33 @@ def purge(name: str, yes: bool, target: str | None, timeout_ms: int, output: str
     confirm("purge queue", name, yes=yes)
     removed = run(target, timeout_ms, lambda client: client.purge_queue(name))
     print_facts({"queue": name, "removed": removed}, output)
+
+
+@queue.command("restart-side")
+@click.argument("name")
+@click.option("--member", required=True, help="Whose side it is.")
+@click.option("--after", type=click.IntRange(min=0), help="Give what has a higher index; default: all that is there.")
+@click.option("--at-end", is_flag=True, help="Give only what comes.")
+@target_option
+@timeout_option()
+@output_option()
+def restart_side(
+    name: str, member: str, *, after: int | None, at_end: bool, target: str | None, timeout_ms: int, output: str
+) -> None:
+    """Have a side of a PRODUCER queue begin anew that has lost its place (SIDE_LOST).
+
+    What it has lost is gone: give its process the state of its twin, after this.
+
+    Example: tandemq queue restart-side orders --member b
+    """
+    if at_end and after is not None:
+        raise click.UsageError("give --after or --at-end, not both")
+
+    async def restarted(client: aio.Client) -> admin.QueueInfo:
+        place = (await client.get_queue(name)).last_index if at_end else after
+        return await client.restart_side(name, member, after=place)
+
+    show(run(target, timeout_ms, restarted), output)
 
 
 for _command in (move, redrive, delete_messages, restore, journal, reader, writer, batch, watch):

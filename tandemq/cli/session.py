@@ -71,6 +71,9 @@ GENERAL_STEPS = MappingProxyType(
         "READER_LOST": (
             "see `tandemq queue reader list`; then begin anew: `tandemq queue reader register NAME --restart`"
         ),
+        "SIDE_LOST": (
+            "see `tandemq queue info NAME`; then begin anew: `tandemq queue restart-side NAME --member MEMBER`"
+        ),
         "WEIGHTS_NOT_FOUND": "see `tandemq weights show`",
         "PAIR_CHANGED": "name the pair that was read, or read this one from the beginning",
         "EPOCH_DIVERGED": "see what happened with `tandemq pair history`, and read from the beginning",

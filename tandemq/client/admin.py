@@ -88,6 +88,18 @@ async def destroy_replicated_queue(client: Linked, name: str, *, both_members: b
     return (await queue_call(client, "DestroyReplicatedQueue", request, reply, name)).deleted
 
 
+async def restart_side(client: Linked, name: str, member: str, *, after: int | None = None) -> admin.QueueInfo:
+    """Has the side of a PRODUCER queue at that member begin anew, which has lost its place (SIDE_LOST).
+
+    It is given what has a higher index than `after`; None: everything that is still there. What it has lost is
+    gone: give its process the state of its twin, and take that when this call has returned. Its member hears of it
+    with the next heartbeat. Refuses (INVALID_STATE) when the side has its place, and (OUT_OF_RANGE) when `after` is
+    not there.
+    """
+    request = admin.RestartSideRequest(name=name, member=member, request_id=new_request_id(), after=after)
+    return (await queue_call(client, "RestartSide", request, admin.RestartSideResponse, name)).queue
+
+
 async def get_queue(client: Linked, name: str) -> admin.QueueInfo:
     """Describes one queue."""
     return (await queue_call(client, "GetQueue", admin.GetQueueRequest(name=name), admin.GetQueueResponse, name)).queue

@@ -337,6 +337,7 @@ class Client:
     open_replicated_queue = admin.open_replicated_queue
     close_replicated_queue = admin.close_replicated_queue
     destroy_replicated_queue = admin.destroy_replicated_queue
+    restart_side = admin.restart_side
     get_queue = admin.get_queue
     list_queues = admin.list_queues
     update_queue = admin.update_queue

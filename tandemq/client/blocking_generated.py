@@ -623,6 +623,16 @@ class Client:
         """Destroys the instance of the member that is asked, or both; True when the queue is gone from the pair."""
         return self._thread.run(self._inner.destroy_replicated_queue(name, both_members=both_members))
 
+    def restart_side(self, name: str, member: str, *, after: int | None = None) -> admin.QueueInfo:
+        """Has the side of a PRODUCER queue at that member begin anew, which has lost its place (SIDE_LOST).
+
+        It is given what has a higher index than `after`; None: everything that is still there. What it has lost is
+        gone: give its process the state of its twin, and take that when this call has returned. Its member hears of it
+        with the next heartbeat. Refuses (INVALID_STATE) when the side has its place, and (OUT_OF_RANGE) when `after` is
+        not there.
+        """
+        return self._thread.run(self._inner.restart_side(name, member, after=after))
+
     def get_queue(self, name: str) -> admin.QueueInfo:
         """Describes one queue."""
         return self._thread.run(self._inner.get_queue(name))

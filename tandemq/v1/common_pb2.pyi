@@ -127,6 +127,7 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_REACTION_DISABLED: _ClassVar[Reason]
     REASON_GROUP_MISMATCH: _ClassVar[Reason]
     REASON_TWIN_TAKEN: _ClassVar[Reason]
+    REASON_SIDE_LOST: _ClassVar[Reason]
 
 class Warning(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -232,6 +233,7 @@ REASON_TXN_ABORTED: Reason
 REASON_REACTION_DISABLED: Reason
 REASON_GROUP_MISMATCH: Reason
 REASON_TWIN_TAKEN: Reason
+REASON_SIDE_LOST: Reason
 WARNING_UNSPECIFIED: Warning
 WARNING_PERSISTENCE_DOWNGRADED: Warning
 

@@ -299,12 +299,40 @@ class QueueInfo(_message.Message):
     def __init__(self, name: _Optional[str] = ..., config: _Optional[_Union[QueueConfig, _Mapping]] = ..., version: _Optional[int] = ..., state: _Optional[_Union[QueueState, str]] = ..., length: _Optional[int] = ..., ready: _Optional[int] = ..., leased: _Optional[int] = ..., bytes: _Optional[int] = ..., last_index: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., last_activity_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., enqueued_total: _Optional[int] = ..., acked_total: _Optional[int] = ..., expired_total: _Optional[int] = ..., volatile_lost_total: _Optional[int] = ..., highest_length: _Optional[int] = ..., open_members: _Optional[_Iterable[str]] = ..., delayed: _Optional[int] = ..., dying: _Optional[int] = ..., ready_by_priority: _Optional[_Iterable[int]] = ..., rejected_total: _Optional[int] = ..., dead_lettered_total: _Optional[int] = ..., dropped_total: _Optional[int] = ..., purged_total: _Optional[int] = ..., delivered_total: _Optional[int] = ..., redelivered_total: _Optional[int] = ..., replied_total: _Optional[int] = ..., refused_full_total: _Optional[int] = ..., mean_process_time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., consumers: _Optional[int] = ..., producers: _Optional[int] = ..., remote_clients: _Optional[int] = ..., waiters: _Optional[int] = ..., aliases: _Optional[_Iterable[str]] = ..., volatile_length: _Optional[int] = ..., saving: bool = ..., released_total: _Optional[int] = ..., duplicates_total: _Optional[int] = ..., reply_timeouts_total: _Optional[int] = ..., local_clients: _Optional[int] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., data_state: _Optional[_Union[_common_pb2.DataState, str]] = ..., blocked: _Optional[int] = ..., copies_owed: _Optional[int] = ..., reacted_total: _Optional[int] = ..., locked: _Optional[int] = ..., groups_gathering: _Optional[int] = ..., sides: _Optional[_Iterable[_Union[QueueSide, _Mapping]]] = ...) -> None: ...
 
 class QueueSide(_message.Message):
-    __slots__ = ("member", "passed")
+    __slots__ = ("member", "passed", "lost", "lost_until", "because")
     MEMBER_FIELD_NUMBER: _ClassVar[int]
     PASSED_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    LOST_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
     member: str
     passed: int
-    def __init__(self, member: _Optional[str] = ..., passed: _Optional[int] = ...) -> None: ...
+    lost: bool
+    lost_until: int
+    because: str
+    def __init__(self, member: _Optional[str] = ..., passed: _Optional[int] = ..., lost: bool = ..., lost_until: _Optional[int] = ..., because: _Optional[str] = ...) -> None: ...
+
+class RestartSideRequest(_message.Message):
+    __slots__ = ("name", "member", "request_id", "after")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    member: str
+    request_id: bytes
+    after: int
+    def __init__(self, name: _Optional[str] = ..., member: _Optional[str] = ..., request_id: _Optional[bytes] = ..., after: _Optional[int] = ...) -> None: ...
+
+class RestartSideResponse(_message.Message):
+    __slots__ = ("header", "queue", "duplicate")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    queue: QueueInfo
+    duplicate: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., queue: _Optional[_Union[QueueInfo, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
 
 class CreateQueueRequest(_message.Message):
     __slots__ = ("name", "request_id", "config", "configuring")

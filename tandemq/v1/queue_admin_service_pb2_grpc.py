@@ -60,6 +60,11 @@ class QueueAdminServiceStub(object):
                 request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.DestroyReplicatedQueueRequest.SerializeToString,
                 response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.DestroyReplicatedQueueResponse.FromString,
                 _registered_method=True)
+        self.RestartSide = channel.unary_unary(
+                '/tandemq.v1.QueueAdminService/RestartSide',
+                request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.RestartSideRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.RestartSideResponse.FromString,
+                _registered_method=True)
         self.GetQueue = channel.unary_unary(
                 '/tandemq.v1.QueueAdminService/GetQueue',
                 request_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.GetQueueRequest.SerializeToString,
@@ -186,6 +191,14 @@ class QueueAdminServiceServicer(object):
 
     def DestroyReplicatedQueue(self, request, context):
         """Destroys one member's instance, or both; destroying the last one deletes the queue (R045).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RestartSide(self, request, context):
+        """Has a side of a PRODUCER queue begin anew that has lost its place: everything that is still there is held for it from now on. What it has lost is gone: give its process the state of its twin. Refused: INVALID_STATE when it has not lost its
+        place, OUT_OF_RANGE when `after` is no longer there or not there yet.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -355,6 +368,11 @@ def add_QueueAdminServiceServicer_to_server(servicer, server):
                     servicer.DestroyReplicatedQueue,
                     request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.DestroyReplicatedQueueRequest.FromString,
                     response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.DestroyReplicatedQueueResponse.SerializeToString,
+            ),
+            'RestartSide': grpc.unary_unary_rpc_method_handler(
+                    servicer.RestartSide,
+                    request_deserializer=tandemq_dot_v1_dot_queue__admin__service__pb2.RestartSideRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_queue__admin__service__pb2.RestartSideResponse.SerializeToString,
             ),
             'GetQueue': grpc.unary_unary_rpc_method_handler(
                     servicer.GetQueue,
@@ -583,6 +601,33 @@ class QueueAdminService(object):
             '/tandemq.v1.QueueAdminService/DestroyReplicatedQueue',
             tandemq_dot_v1_dot_queue__admin__service__pb2.DestroyReplicatedQueueRequest.SerializeToString,
             tandemq_dot_v1_dot_queue__admin__service__pb2.DestroyReplicatedQueueResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RestartSide(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.QueueAdminService/RestartSide',
+            tandemq_dot_v1_dot_queue__admin__service__pb2.RestartSideRequest.SerializeToString,
+            tandemq_dot_v1_dot_queue__admin__service__pb2.RestartSideResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -105,6 +105,22 @@ _QueueAdminServiceDestroyReplicatedQueueType = typing_extensions.TypeVar(
     ],
 )
 
+_QueueAdminServiceRestartSideType = typing_extensions.TypeVar(
+    '_QueueAdminServiceRestartSideType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.RestartSideRequest,
+        tandemq.v1.queue_admin_service_pb2.RestartSideResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.RestartSideRequest,
+        tandemq.v1.queue_admin_service_pb2.RestartSideResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.RestartSideRequest,
+        tandemq.v1.queue_admin_service_pb2.RestartSideResponse,
+    ],
+)
+
 _QueueAdminServiceGetQueueType = typing_extensions.TypeVar(
     '_QueueAdminServiceGetQueueType',
     grpc.UnaryUnaryMultiCallable[
@@ -393,7 +409,7 @@ _QueueAdminServiceUpdateDefaultsType = typing_extensions.TypeVar(
     ],
 )
 
-class QueueAdminServiceStub(typing.Generic[_QueueAdminServiceCreateQueueType, _QueueAdminServiceCreateReplicatedQueueType, _QueueAdminServiceOpenReplicatedQueueType, _QueueAdminServiceCloseReplicatedQueueType, _QueueAdminServiceDestroyReplicatedQueueType, _QueueAdminServiceGetQueueType, _QueueAdminServiceListQueuesType, _QueueAdminServiceUpdateQueueType, _QueueAdminServiceDeleteQueueType, _QueueAdminServicePurgeQueueType, _QueueAdminServiceConfigureQueueType, _QueueAdminServiceOpenQueueType, _QueueAdminServiceCloseQueueType, _QueueAdminServiceCreateAliasType, _QueueAdminServiceDeleteAliasType, _QueueAdminServiceDeleteMessagesType, _QueueAdminServiceMoveMessagesType, _QueueAdminServiceRedriveQueueType, _QueueAdminServiceRestoreQueueType, _QueueAdminServiceListTransmissionsType, _QueueAdminServiceReleaseTransmissionType, _QueueAdminServiceGetDefaultsType, _QueueAdminServiceUpdateDefaultsType]):
+class QueueAdminServiceStub(typing.Generic[_QueueAdminServiceCreateQueueType, _QueueAdminServiceCreateReplicatedQueueType, _QueueAdminServiceOpenReplicatedQueueType, _QueueAdminServiceCloseReplicatedQueueType, _QueueAdminServiceDestroyReplicatedQueueType, _QueueAdminServiceRestartSideType, _QueueAdminServiceGetQueueType, _QueueAdminServiceListQueuesType, _QueueAdminServiceUpdateQueueType, _QueueAdminServiceDeleteQueueType, _QueueAdminServicePurgeQueueType, _QueueAdminServiceConfigureQueueType, _QueueAdminServiceOpenQueueType, _QueueAdminServiceCloseQueueType, _QueueAdminServiceCreateAliasType, _QueueAdminServiceDeleteAliasType, _QueueAdminServiceDeleteMessagesType, _QueueAdminServiceMoveMessagesType, _QueueAdminServiceRedriveQueueType, _QueueAdminServiceRestoreQueueType, _QueueAdminServiceListTransmissionsType, _QueueAdminServiceReleaseTransmissionType, _QueueAdminServiceGetDefaultsType, _QueueAdminServiceUpdateDefaultsType]):
     """Administers queues. Every change is one replicated operation; repeating it with the same request_id has one effect."""
 
     @typing.overload
@@ -417,6 +433,10 @@ class QueueAdminServiceStub(typing.Generic[_QueueAdminServiceCreateQueueType, _Q
         grpc.UnaryUnaryMultiCallable[
             tandemq.v1.queue_admin_service_pb2.DestroyReplicatedQueueRequest,
             tandemq.v1.queue_admin_service_pb2.DestroyReplicatedQueueResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.RestartSideRequest,
+            tandemq.v1.queue_admin_service_pb2.RestartSideResponse,
         ],
         grpc.UnaryUnaryMultiCallable[
             tandemq.v1.queue_admin_service_pb2.GetQueueRequest,
@@ -515,6 +535,10 @@ class QueueAdminServiceStub(typing.Generic[_QueueAdminServiceCreateQueueType, _Q
             tandemq.v1.queue_admin_service_pb2.DestroyReplicatedQueueResponse,
         ],
         grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.queue_admin_service_pb2.RestartSideRequest,
+            tandemq.v1.queue_admin_service_pb2.RestartSideResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
             tandemq.v1.queue_admin_service_pb2.GetQueueRequest,
             tandemq.v1.queue_admin_service_pb2.GetQueueResponse,
         ],
@@ -602,6 +626,11 @@ class QueueAdminServiceStub(typing.Generic[_QueueAdminServiceCreateQueueType, _Q
 
     DestroyReplicatedQueue: _QueueAdminServiceDestroyReplicatedQueueType
     """Destroys one member's instance, or both; destroying the last one deletes the queue (R045)."""
+
+    RestartSide: _QueueAdminServiceRestartSideType
+    """Has a side of a PRODUCER queue begin anew that has lost its place: everything that is still there is held for it from now on. What it has lost is gone: give its process the state of its twin. Refused: INVALID_STATE when it has not lost its
+    place, OUT_OF_RANGE when `after` is no longer there or not there yet.
+    """
 
     GetQueue: _QueueAdminServiceGetQueueType
     """Describes one queue."""
@@ -694,6 +723,10 @@ QueueAdminServiceAsyncStub: typing_extensions.TypeAlias = QueueAdminServiceStub[
     grpc.aio.UnaryUnaryMultiCallable[
         tandemq.v1.queue_admin_service_pb2.DestroyReplicatedQueueRequest,
         tandemq.v1.queue_admin_service_pb2.DestroyReplicatedQueueResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.queue_admin_service_pb2.RestartSideRequest,
+        tandemq.v1.queue_admin_service_pb2.RestartSideResponse,
     ],
     grpc.aio.UnaryUnaryMultiCallable[
         tandemq.v1.queue_admin_service_pb2.GetQueueRequest,
@@ -811,6 +844,16 @@ class QueueAdminServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.DestroyReplicatedQueueResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.DestroyReplicatedQueueResponse]]:
         """Destroys one member's instance, or both; destroying the last one deletes the queue (R045)."""
+
+    @abc.abstractmethod
+    def RestartSide(
+        self,
+        request: tandemq.v1.queue_admin_service_pb2.RestartSideRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.queue_admin_service_pb2.RestartSideResponse, collections.abc.Awaitable[tandemq.v1.queue_admin_service_pb2.RestartSideResponse]]:
+        """Has a side of a PRODUCER queue begin anew that has lost its place: everything that is still there is held for it from now on. What it has lost is gone: give its process the state of its twin. Refused: INVALID_STATE when it has not lost its
+        place, OUT_OF_RANGE when `after` is no longer there or not there yet.
+        """
 
     @abc.abstractmethod
     def GetQueue(

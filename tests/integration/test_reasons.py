@@ -257,6 +257,7 @@ ROWS: dict[str, Row | Elsewhere] = {
     **dict.fromkeys(("WEIGHTS_NOT_FOUND", "BAD_WEIGHTS"), Elsewhere("of weights", "tests/integration/test_weights.py")),
     "GROUP_MISMATCH": Elsewhere("of groups", "tests/integration/test_whole_groups.py"),
     "TWIN_TAKEN": Elsewhere("needs two consumers", "tests/integration/test_producer_queues.py"),
+    "SIDE_LOST": Elsewhere("needs a side that stands", "tests/integration/test_side_lost.py"),
     "REACTION_DISABLED": Elsewhere("of reactions", "tests/integration/test_reactions.py"),
     "TXN_TOO_LARGE": Elsewhere("no command", "tests/integration/test_units.py"),
     "TXN_ABORTED": Elsewhere("no command", "tests/integration/test_open_units.py"),

@@ -244,6 +244,13 @@ class Consumers:
                 self.detach(consumer)
                 self.orders.reply(consumer.waiter, Failed(refused.reason, refused.message, dict(refused.metadata)))
 
+    def send_away(self, queue_id: int, refused: Refused) -> None:
+        """Nobody is served there any more."""
+        for consumer in tuple(self.turns.get(queue_id, ())):
+            self._remove(consumer)
+            failed = Failed(refused.reason, refused.message, dict(refused.metadata))
+            self.orders.reply(consumer.waiter, failed)
+
     def detach(self, consumer: Consumer) -> None:
         """A consumer leaves; its leases run on until they are settled or end."""
         self._remove(consumer)

@@ -122,7 +122,7 @@ def _beside_queues(state: State, log_index: int, header: record_pb2.RecordHeader
         case "side":
             return apply_side(state, log_index, header.time_ms, header.side)
         case "passed":
-            return apply_passed(state, header.passed)
+            return apply_passed(state, log_index, header.time_ms, header.passed)
         case _:
             assert kind == "role", f"no record is of kind {kind}"
             state.history_id = state.history_id or header.role.history_id  # a history gets its id once

@@ -6,6 +6,7 @@ from replica.machine.apply.completion import track
 from replica.machine.apply.groups import keep_lines
 from replica.machine.apply.lives import delete
 from replica.machine.apply.save import begin_saving
+from replica.machine.apply.sides import end_side, restart_side
 from replica.machine.apply.time import lose_volatile
 from replica.machine.state.changes import Applied
 from replica.machine.state.queue import QueueState
@@ -41,12 +42,13 @@ def apply_queue(state: State, time_ms: int, op: record_pb2.QueueOp) -> Applied:
             for member in _members(queue, op) & queue.open_members:
                 queue.closed_members.add(member)
                 _close(state, queue, member, freed)
+        case record_pb2.QUEUE_ACTION_RESTART_SIDE:
+            restart_side(queue, time_ms, op)
         case _:
             assert op.action == record_pb2.QUEUE_ACTION_DESTROY, f"no action {op.action}"
             queue.members.remove(op.member)
             queue.closed_members.discard(op.member)
-            if queue.passed is not None:
-                queue.passed.pop(op.member, None)  # that side is over: it holds nothing back any more
+            end_side(queue, time_ms, op, freed)
             if queue.members:
                 _close(state, queue, op.member, freed)
             else:

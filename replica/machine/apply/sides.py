@@ -5,14 +5,17 @@ Of a side itself in its member's own domain, and of what all sides have passed i
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from replica.machine.apply.completion import track
 from replica.machine.apply.lives import delete
 from replica.machine.state.changes import Applied
-from replica.machine.state.lockstep import SideOf
+from replica.machine.state.lockstep import SideLoss, SideOf
 from replica.machine.state.queue import QueueState
 from replica.machine.state.segments import PRIORITY_DEFAULT
 from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
+from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_CONSUMED
 
@@ -59,7 +62,7 @@ def _begin(state: State, time_ms: int, op: record_pb2.SideOp) -> Applied:
     return Applied((op.side_id,), freed)
 
 
-def apply_passed(state: State, op: record_pb2.PassedOp) -> Applied:
+def apply_passed(state: State, log_index: int, time_ms: int, op: record_pb2.PassedOp) -> Applied:
     """Messages leave the pair's queue, which holds them for the sides alone."""
     queue = state.queues[op.queue_id]
     assert queue.passed is not None, "only a queue with PRODUCER replication has sides"
@@ -67,9 +70,47 @@ def apply_passed(state: State, op: record_pb2.PassedOp) -> Applied:
     for mark in op.marks:
         assert mark.index > queue.passed[mark.member], "a side never goes back"
         queue.passed[mark.member] = mark.index
-    start, end = op.gone.first, op.gone.first + op.gone.count
-    for low, high in list(queue.ready_in(start, end)):
+    _note_behind(queue, time_ms, {mark.member for mark in op.marks})
+    furthest = max(queue.passed.values(), default=0)
+    for loss in op.lost:
+        after = queue.passed.pop(loss.member)
+        del queue.behind[loss.member]
+        queue.lost[loss.member] = SideLoss(log_index, after, furthest, loss.because)
+    forget_passed(queue, op.gone, freed)
+    return Applied((op.queue_id,), freed)
+
+
+def _note_behind(queue: QueueState, time_ms: int, moved: Collection[str]) -> None:
+    """Since when which side stands while another one is ahead of it."""
+    passed = queue.passed or {}
+    furthest = max(passed.values(), default=0)
+    for member, index in passed.items():
+        if index == furthest:
+            queue.behind.pop(member, None)
+        elif member in moved or member not in queue.behind:
+            queue.behind[member] = time_ms
+
+
+def forget_passed(queue: QueueState, gone: common_pb2.IndexRange, freed: list[int]) -> None:
+    """Messages that all sides have passed."""
+    for low, high in list(queue.ready_in(gone.first, gone.first + gone.count)):
         queue.take_ready(low, high)
         queue.forget(low, high, freed, FINAL_STATE_CONSUMED)
         queue.totals.acked += high - low
-    return Applied((op.queue_id,), freed)
+
+
+def end_side(queue: QueueState, time_ms: int, op: record_pb2.QueueOp, freed: list[int]) -> None:
+    """Its instance is destroyed: it holds back nothing any more."""
+    if queue.passed is not None:
+        for of_side in (queue.passed, queue.behind, queue.lost):
+            of_side.pop(op.member, None)
+        _note_behind(queue, time_ms, ())
+        forget_passed(queue, op.gone, freed)
+
+
+def restart_side(queue: QueueState, time_ms: int, op: record_pb2.QueueOp) -> None:
+    """It has lost its place, and holds back again what comes after that one."""
+    assert queue.passed is not None, "only a queue with PRODUCER replication has sides"
+    del queue.lost[op.member]
+    queue.passed[op.member] = op.side_after
+    _note_behind(queue, time_ms, ())

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from replica.machine.plan.dead_letters import check_cycle
 from replica.machine.plan.save import mark_change
-from replica.machine.plan.sides import refuse_where_sides
+from replica.machine.plan.sides import put_destroyed, put_restarted, refuse_where_sides
 from replica.machine.state import config as rules
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
@@ -31,7 +31,8 @@ class QueueCall:
     config: admin_pb2.QueueConfig | None = None  # CREATE, UPDATE; OPEN: what the instance takes them to be
     mask: Sequence[str] = ()  # UPDATE; empty: what is set in config
     expected_version: int = 0  # UPDATE; 0: any
-    member: str = ""  # OPEN, CLOSE: empty: all that hold it; DESTROY
+    member: str = ""  # OPEN, CLOSE: empty: all that hold it; DESTROY, RESTART_SIDE
+    after: int | None = None  # RESTART_SIDE; None: everything that is still there is for it
     members: Sequence[str] = ()  # CREATE; empty: all that the machine knows
     open_members: Sequence[str] | None = None  # CREATE; None: all of them
     if_empty: bool = False  # DELETE
@@ -122,8 +123,13 @@ def _change(state: State, queue: QueueState, call: QueueCall) -> record_pb2.Queu
             op.member = call.member
             if call.action == OPEN and call.config is not None:
                 _open_with(state, queue, call.config, op)
+            if call.action == DESTROY:
+                put_destroyed(queue, op)
             if call.action == DESTROY and queue.members == {call.member}:
                 op.removed = queue.length
+        case record_pb2.QUEUE_ACTION_RESTART_SIDE:
+            op.member = call.member
+            put_restarted(queue, op, call.after)
         case record_pb2.QUEUE_ACTION_CONFIGURE:
             if not queue.configuring:
                 _illegal(f"queue {queue.name} is configured already; open it")

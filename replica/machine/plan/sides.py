@@ -21,6 +21,7 @@ from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
+HOUR_MS = 3_600_000
 READY_MAX = 2_000
 """Messages that wait at a side for its consumer, at most: the rest stays where it is, and costs the side nothing."""
 GIVEN_BYTES_MAX = 1 << 20
@@ -46,6 +47,14 @@ def refuse_where_sides(queue: QueueState, what: str) -> None:
     if queue.passed is not None:
         text = f"queue {queue.name} has replication PRODUCER: {what}"
         raise Refused(common_pb2.REASON_CONFIG_ERROR, text, {"queue": queue.name})
+
+
+class SideLimits(NamedTuple):
+    """How far behind another side one may be, as the operator of the master has it; see `tandemq.config.Limits`."""
+
+    bytes: int = 4 << 30
+    ms: int = 72 * HOUR_MS
+    full_ms: int = 60_000
 
 
 class Portion(NamedTuple):
@@ -157,8 +166,97 @@ def plan_passed(
     op = record_pb2.PassedOp(queue_id=queue.queue_id)
     for member, index in moved.items():
         op.marks.add(member=member, index=index)
-    until = min({**known, **moved}.values())
-    first = next((part.start for part in queue.segments.parts(0, until + 1)), 0)
-    if first:
-        op.gone.CopyFrom(common_pb2.IndexRange(first=first, count=until + 1 - first))
+    _put_gone(queue, {**known, **moved}, op.gone)
     return record_pb2.RecordHeader(time_ms=state.at(now_ms), passed=op)
+
+
+def _put_gone(queue: QueueState, passed: Mapping[str, int], gone: common_pb2.IndexRange) -> None:
+    """Which messages nobody wants any more, when the sides that hold something back are so far."""
+    until, first = min(passed.values(), default=0), _first_held(queue)
+    if first <= until:
+        gone.first, gone.count = first, until + 1 - first
+
+
+def _first_held(queue: QueueState) -> int:
+    """Index of the first message in a queue with sides, where nobody leases anything; the next one when it is empty."""
+    return min((level.first for level in queue.ready if level.size), default=queue.next_index)
+
+
+def late_sides(queue: QueueState, time_ms: int, limits: SideLimits, *, no_room: bool) -> dict[str, str]:
+    """By member, which limit its side is beyond, while another one is ahead of it (K6). `time_ms`: of the domain.
+    `no_room`: the master's store takes no more messages.
+
+    Where it only stands in the way of senders it has `full_ms` without moving at all: one that is slow makes them
+    wait, as any full queue does.
+    """
+    passed = queue.passed or {}
+    late: dict[str, str] = {}
+    for member, since_ms in queue.behind.items():
+        held, stood_ms = max(passed.values()) - passed[member], time_ms - since_ms
+        size = queue.bytes * held // max(1, queue.length)
+        if size > limits.bytes:
+            late[member] = f"it held back {size} bytes, more than {limits.bytes} (limits.side_bytes)"
+        elif stood_ms > limits.ms:
+            late[member] = f"it settled nothing for {limits.ms // HOUR_MS} hours (limits.side_hours)"
+        elif stood_ms >= limits.full_ms and (no_room or _is_full(queue)):
+            room = "the store" if no_room else "the queue"
+            seconds = limits.full_ms // 1_000
+            late[member] = f"{room} was full and it settled nothing for {seconds} s (limits.side_full_seconds)"
+    return late
+
+
+def _is_full(queue: QueueState) -> bool:
+    """A message of the queue's mean size has no room."""
+    config, mean = queue.config, queue.bytes // max(1, queue.length)
+    return queue.length >= config.max_length or bool(config.max_bytes and queue.bytes + mean > config.max_bytes)
+
+
+def plan_lost(state: State, now_ms: int, queue: QueueState, late: Mapping[str, str]) -> record_pb2.RecordHeader:
+    """These sides lose their place: what the others have passed goes, and they themselves hold back nothing."""
+    passed = queue.passed or {}
+    op = record_pb2.PassedOp(queue_id=queue.queue_id)
+    for member, because in sorted(late.items()):
+        op.lost.add(member=member, because=because)
+    _put_gone(queue, {member: index for member, index in passed.items() if member not in late}, op.gone)
+    return record_pb2.RecordHeader(time_ms=state.at(now_ms), passed=op)
+
+
+def put_destroyed(queue: QueueState, op: record_pb2.QueueOp) -> None:
+    """An instance goes with its side: what it alone has held back goes too."""
+    passed = queue.passed or {}
+    if op.member in passed:
+        _put_gone(queue, {member: index for member, index in passed.items() if member != op.member}, op.gone)
+
+
+def put_restarted(queue: QueueState, op: record_pb2.QueueOp, after: int | None) -> None:
+    """A side begins anew that has lost its place. Refused: INVALID_STATE, OUT_OF_RANGE.
+
+    Behind `after`, or with the first message that is still there, which is where the other side stood last.
+    """
+    if op.member not in queue.lost:
+        text = f"the side of queue {queue.name} at {op.member or 'no member'} has not lost its place"
+        raise Refused(common_pb2.REASON_INVALID_STATE, text, {"queue": queue.name, "member": op.member})
+    last, kept = queue.next_index - 1, _first_held(queue)
+    op.side_after = kept - 1 if after is None else after
+    if not kept - 1 <= op.side_after <= last:
+        text = f"queue {queue.name} holds messages {kept} to {last}: its side can begin after {kept - 1} to {last}"
+        facts = {"queue": queue.name, "first_index": str(kept), "last_index": str(last)}
+        raise Refused(common_pb2.REASON_OUT_OF_RANGE, text, facts)
+
+
+def side_lost(queue: QueueState, member: str) -> Refused:
+    """Said to the process of that side until somebody has it begin anew knowingly."""
+    loss = queue.lost[member]
+    text = (
+        f"the side of queue {queue.name} at {member} has lost its place: it had settled up to {loss.after}, and what "
+        f"lies behind that up to {loss.until} was given up because {loss.because}. Have it begin anew (tandemq queue "
+        f"restart-side {queue.name} --member {member}), and give its process the state of its twin"
+    )
+    facts = {
+        "queue": queue.name,
+        "member": member,
+        "lost_after": str(loss.after),
+        "lost_until": str(loss.until),
+        "because": loss.because,
+    }
+    return Refused(common_pb2.REASON_SIDE_LOST, text, facts)

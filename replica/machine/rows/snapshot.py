@@ -31,7 +31,7 @@ from replica.machine.state.errors import Refused
 from replica.machine.state.gathering import GroupRow, WholeGroups
 from replica.machine.state.kept import KeptIndex, KeptRow
 from replica.machine.state.limits import Limits
-from replica.machine.state.lockstep import SideOf
+from replica.machine.state.lockstep import SideLoss, SideOf
 from replica.machine.state.queue import Lease, QueueState, Totals, Unsaved
 from replica.machine.state.segments import COLUMNS, Extra, Segments, extra_of
 from replica.machine.state.state import State
@@ -126,6 +126,8 @@ class _QueueRow(msgspec.Struct, array_like=True):
     gatherings: list[GroupRow] = msgspec.field(default_factory=list)
     passed: list[tuple[str, int]] | None = None
     side: tuple[int, bytes, int] | None = None
+    behind: list[tuple[str, int]] = msgspec.field(default_factory=list)
+    lost: list[tuple[str, int, int, int, str]] = msgspec.field(default_factory=list)
 
 
 class _RequestRows(msgspec.Struct, array_like=True):
@@ -230,6 +232,8 @@ def _queue_row(queue: QueueState) -> _QueueRow:
         gatherings=queue.groups.rows() if isinstance(queue.groups, WholeGroups) else [],
         passed=None if queue.passed is None else sorted(queue.passed.items()),
         side=None if queue.side is None else (*queue.side,),
+        behind=sorted(queue.behind.items()),
+        lost=[(member, *loss) for member, loss in sorted(queue.lost.items())],
     )
 
 
@@ -370,6 +374,8 @@ def _queue(row: _QueueRow) -> QueueState:
     queue.kept = KeptIndex(*row.kept) if row.kept is not None else None
     queue.passed = None if row.passed is None else dict(row.passed)
     queue.side = None if row.side is None else SideOf(*row.side)
+    queue.behind = dict(row.behind)
+    queue.lost = {each[0]: SideLoss(*each[1:]) for each in row.lost}
     keep_lines(queue)
     if queue.groups is not None:
         queue.groups.blocked = [PagedSet(range_set(edges)) for edges in row.blocked]

@@ -26,6 +26,18 @@ class SideOf(NamedTuple):
     queue_id: int
 
 
+class SideLoss(NamedTuple):
+    """A side that has lost its place, until somebody has it begin anew (K6)."""
+
+    log_index: int
+    """Of the record that says so."""
+    after: int
+    """What it has settled ends there..."""
+    until: int
+    """... and what was given up here."""
+    because: str
+
+
 def resolve_lockstep(config: admin_pb2.QueueConfig, asked: admin_pb2.QueueConfig) -> None:
     """Attributes that a queue with PRODUCER replication has when nobody asks for others. `asked`: by name."""
     if config.replication != PRODUCER:

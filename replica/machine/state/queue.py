@@ -22,7 +22,7 @@ from replica.machine.state.dedup_ids import DedupIds
 from replica.machine.state.gathering import Left, WholeGroups
 from replica.machine.state.groups import Groups
 from replica.machine.state.kept import KeptIndex
-from replica.machine.state.lockstep import SideOf
+from replica.machine.state.lockstep import SideLoss, SideOf
 from replica.machine.state.segments import PLAIN, PRIORITIES, PRIORITY_DEFAULT, Part, Segments
 from replica.machine.state.versions import Versions
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -99,6 +99,7 @@ class QueueState:
 
     __slots__ = (
         "aliases",
+        "behind",
         "bytes",
         "closed_members",
         "completions",
@@ -116,6 +117,7 @@ class QueueState:
         "last_activity_ms",
         "leases",
         "length",
+        "lost",
         "members",
         "name",
         "next_index",
@@ -180,6 +182,9 @@ class QueueState:
         self.kept: KeptIndex | None = None  # None: its messages are no reactions that are kept for another queue
         # PRODUCER replication: by member, up to where its side has settled; None: it has no sides.
         self.passed: dict[str, int] | None = None
+        # Since when a side there has not moved while another one is ahead of it; and sides that have lost their place.
+        self.behind: dict[str, int] = {}
+        self.lost: dict[str, SideLoss] = {}
         self.side: SideOf | None = None  # the pair's queue that this one is a side of; None: it is none
         self.totals = Totals()
         self.row = b""  # in the last snapshot; empty: touched since

@@ -60,6 +60,7 @@ class AdminHandlers:
             "UpdateQueue": self.update,
             "DeleteQueue": self.delete,
             "PurgeQueue": self.purge,
+            "RestartSide": self.restart_side,
         }
         handlers: dict[str, Method] = {name: unary(call) for name, call in methods.items()}
         for each in others:
@@ -416,6 +417,25 @@ class AdminHandlers:
                 request_hash=fingerprint(method.encode(), member.encode(), parsed.name.encode(), *said),
             ),
             reply,
+        )
+
+    async def restart_side(self, request: bytes, context: Context) -> bytes:
+        """See QueueAdminService.RestartSide."""
+        parsed = await parse(pb.RestartSideRequest, request, context)
+        return await self.change(
+            "RestartSide",
+            request,
+            context,
+            parsed,
+            lambda: QueueCall(
+                QueueAction.QUEUE_ACTION_RESTART_SIDE,
+                parsed.name,
+                member=parsed.member,
+                after=parsed.after if parsed.HasField("after") else None,
+                request_id=parsed.request_id,
+                request_hash=fingerprint(b"restart side", parsed.SerializeToString(deterministic=True)),
+            ),
+            lambda domain, done: pb.RestartSideResponse(queue=self.info(domain, parsed.name), duplicate=done.duplicate),
         )
 
     # -- asking ----------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replica.core.state.outcomes import Failed
+from replica.machine.plan.sides import side_lost
 from replica.node.members import LOCAL
 from replica.rpc.refusals import abort, refusal
 from replica.services.answers import header_of
@@ -56,6 +57,8 @@ class SideSource:
     def sound(self, slices: Sequence[SegmentSlice], corrupt: CorruptRecord) -> Sequence[SegmentSlice] | Failed:
         """What cannot be read ends the stream: a side that left it out would go another way than its twin."""
         del slices
+        if (lost := self._members.node.sides.lost(self._of)) is not None:
+            return Failed(lost.reason, lost.message, dict(lost.metadata))
         text = f"{corrupt}: nothing behind it is given here; hand off, and resync this member in full"
         return refusal(Reason.REASON_CORRUPT_STORE, text, {"member": self._members.member})
 
@@ -112,6 +115,12 @@ def _problem(
     if came_over_a_hop(context):
         text = f"{members.peer} does not know queue {queue.name} yet, and serves its own side of it; repeat the call"
         return Failed(Reason.REASON_NO_MASTER, text, {"queue": queue.name}, 200)
+    if (loss := queue.lost.get(members.member)) is not None:
+        if loss.log_index > members.of_queue(queue.name).shared.progress.commit_index:
+            text = f"whether the side of queue {queue.name} at {members.member} has its place is being decided"
+            return Failed(Reason.REASON_NO_MASTER, text, {"queue": queue.name}, 200)
+        lost = side_lost(queue, members.member)
+        return Failed(lost.reason, lost.message, dict(lost.metadata))
     one = f"queue {queue.name} has replication PRODUCER: each side is given everything, in one order"
     if opening.HasField("filter"):
         return refusal(Reason.REASON_CONFIG_ERROR, f"{one}; leave out the filter", {"queue": queue.name})

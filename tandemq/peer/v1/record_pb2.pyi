@@ -21,6 +21,7 @@ class QueueAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     QUEUE_ACTION_CLOSE: _ClassVar[QueueAction]
     QUEUE_ACTION_DESTROY: _ClassVar[QueueAction]
     QUEUE_ACTION_CONFIGURE: _ClassVar[QueueAction]
+    QUEUE_ACTION_RESTART_SIDE: _ClassVar[QueueAction]
 
 class KeptBy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -52,6 +53,7 @@ QUEUE_ACTION_OPEN: QueueAction
 QUEUE_ACTION_CLOSE: QueueAction
 QUEUE_ACTION_DESTROY: QueueAction
 QUEUE_ACTION_CONFIGURE: QueueAction
+QUEUE_ACTION_RESTART_SIDE: QueueAction
 KEPT_BY_UNSPECIFIED: KeptBy
 KEPT_BY_ID: KeptBy
 KEPT_BY_CORRELATION: KeptBy
@@ -143,14 +145,24 @@ class SideOp(_message.Message):
     def __init__(self, domain: _Optional[int] = ..., history_id: _Optional[bytes] = ..., queue_id: _Optional[int] = ..., side_id: _Optional[int] = ..., begins: bool = ..., name: _Optional[str] = ..., config: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ..., member: _Optional[str] = ..., first: _Optional[int] = ..., count: _Optional[int] = ..., payload_bytes: _Optional[int] = ...) -> None: ...
 
 class PassedOp(_message.Message):
-    __slots__ = ("queue_id", "marks", "gone")
+    __slots__ = ("queue_id", "marks", "gone", "lost")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     MARKS_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     marks: _containers.RepeatedCompositeFieldContainer[SideMark]
     gone: _common_pb2.IndexRange
-    def __init__(self, queue_id: _Optional[int] = ..., marks: _Optional[_Iterable[_Union[SideMark, _Mapping]]] = ..., gone: _Optional[_Union[_common_pb2.IndexRange, _Mapping]] = ...) -> None: ...
+    lost: _containers.RepeatedCompositeFieldContainer[SideLoss]
+    def __init__(self, queue_id: _Optional[int] = ..., marks: _Optional[_Iterable[_Union[SideMark, _Mapping]]] = ..., gone: _Optional[_Union[_common_pb2.IndexRange, _Mapping]] = ..., lost: _Optional[_Iterable[_Union[SideLoss, _Mapping]]] = ...) -> None: ...
+
+class SideLoss(_message.Message):
+    __slots__ = ("member", "because")
+    MEMBER_FIELD_NUMBER: _ClassVar[int]
+    BECAUSE_FIELD_NUMBER: _ClassVar[int]
+    member: str
+    because: str
+    def __init__(self, member: _Optional[str] = ..., because: _Optional[str] = ...) -> None: ...
 
 class SideMark(_message.Message):
     __slots__ = ("member", "index")
@@ -403,7 +415,7 @@ class QueueRanges(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ...) -> None: ...
 
 class QueueOp(_message.Message):
-    __slots__ = ("action", "queue_id", "name", "config", "member", "members", "open_members", "removed", "configuring", "save_below", "save_marked")
+    __slots__ = ("action", "queue_id", "name", "config", "member", "members", "open_members", "removed", "configuring", "save_below", "save_marked", "side_after", "gone")
     ACTION_FIELD_NUMBER: _ClassVar[int]
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -415,6 +427,8 @@ class QueueOp(_message.Message):
     CONFIGURING_FIELD_NUMBER: _ClassVar[int]
     SAVE_BELOW_FIELD_NUMBER: _ClassVar[int]
     SAVE_MARKED_FIELD_NUMBER: _ClassVar[int]
+    SIDE_AFTER_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
     action: QueueAction
     queue_id: int
     name: str
@@ -426,7 +440,9 @@ class QueueOp(_message.Message):
     configuring: bool
     save_below: int
     save_marked: bool
-    def __init__(self, action: _Optional[_Union[QueueAction, str]] = ..., queue_id: _Optional[int] = ..., name: _Optional[str] = ..., config: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ..., member: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., open_members: _Optional[_Iterable[str]] = ..., removed: _Optional[int] = ..., configuring: bool = ..., save_below: _Optional[int] = ..., save_marked: bool = ...) -> None: ...
+    side_after: int
+    gone: _common_pb2.IndexRange
+    def __init__(self, action: _Optional[_Union[QueueAction, str]] = ..., queue_id: _Optional[int] = ..., name: _Optional[str] = ..., config: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ..., member: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., open_members: _Optional[_Iterable[str]] = ..., removed: _Optional[int] = ..., configuring: bool = ..., save_below: _Optional[int] = ..., save_marked: bool = ..., side_after: _Optional[int] = ..., gone: _Optional[_Union[_common_pb2.IndexRange, _Mapping]] = ...) -> None: ...
 
 class ReplyOp(_message.Message):
     __slots__ = ("queue_id", "lease_id", "index", "reply_to", "correlation_id", "ordinal", "fingerprint")

@@ -73,6 +73,8 @@ ADMIN: list[tuple[str, Callable[[aio.Client], Awaitable[Any]], dict[str, Any]]] 
         lambda c: c.destroy_replicated_queue("q", both_members=True),
         {"name": "q", "both_members": True},
     ),
+    ("RestartSide", lambda c: c.restart_side("q", "b"), {"name": "q", "member": "b"}),
+    ("RestartSide", lambda c: c.restart_side("q", "b", after=0), {"name": "q", "member": "b", "after": 0}),
     ("GetQueue", lambda c: c.get_queue("q"), {"name": "q"}),
     (
         "UpdateQueue",

@@ -34,7 +34,7 @@ from replica.machine.plan.lock import LockCall, plan_lock
 from replica.machine.plan.names import AliasCall, DefaultsCall, plan_alias, plan_defaults
 from replica.machine.plan.react import Copies, ReactCall, plan_keep, plan_react
 from replica.machine.plan.reply import plan_reply
-from replica.machine.plan.sides import next_given, plan_given, plan_passed, plan_side
+from replica.machine.plan.sides import next_given, plan_given, plan_lost, plan_passed, plan_side
 from replica.machine.plan.stage import plan_publish, plan_stage, plan_staged
 from replica.machine.plan.time import next_due_ms
 from replica.machine.plan.unit import plan_unit
@@ -325,6 +325,11 @@ def sides(driver: Driver) -> None:
     assert given is not None
     driver.order(driver.plan(lambda: plan_given(state, driver.now_ms, side, given)))
     driver.lease(2, name="SYSTEM.SIDE/both")
+    driver.create("one", replication=admin_pb2.REPLICATION_PRODUCER)
+    driver.send(2, queue="one")
+    one = state.named("one")
+    driver.order(driver.plan(lambda: plan_passed(state, driver.now_ms, one, {"a": 2, "b": 1})))
+    driver.order(driver.plan(lambda: plan_lost(state, driver.now_ms, one, {"b": "it was away"})))
 
 
 def reaction(driver: Driver) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from replica.core.state.calls import Consumer, PendingCall
 from replica.core.state.outcomes import Answer, LeaseDone
 from replica.machine import Limits, Machine, SettleCall
+from replica.machine.plan.sides import SideLimits
 from replica.machine.state.queue import QueueState
 from replica.node.members import LOCAL, MAIN, domain_number
 from replica.node.recovery import open_shared, recover
@@ -79,7 +80,7 @@ class Member:
         self.own = domain_over(self.store, shared, self.node.sides.is_whole)
         self.node.domains |= {NUMBER: self.pair, number: self.own}
         self.sides = self.node.sides
-        self.sides.connect(self.own)
+        self.sides.connect(self.own, SideLimits())
 
     def _start(self) -> None:
         self.own.start(0, NOW_MS)

@@ -189,6 +189,38 @@ async def test_a_queue_that_is_closed_at_a_member_has_no_consumer_there(member: 
     assert member.consume()[0].indexes == [1]
 
 
+async def test_k6_who_has_lost_its_place_is_sent_away_and_begins_anew_knowingly(member: Member) -> None:
+    """The loss counts once it is committed; the side is not served again before somebody has said so."""
+    driver = member.driver
+    driver.send(5)
+    process, _ = member.consume()
+    passed = record_pb2.PassedOp(queue_id=1, marks=[{"member": "b", "index": 4}])
+    driver.order(record_pb2.RecordHeader(time_ms=driver.now_ms, passed=passed))
+    driver.commits = False
+    lost = record_pb2.PassedOp(
+        queue_id=1, lost=[{"member": "a", "because": "it was away"}], gone={"first": 1, "count": 4}
+    )
+    driver.order(record_pb2.RecordHeader(time_ms=driver.now_ms, passed=lost))
+    member.sides.on_moved()
+    member.flush()
+    assert (process.answers, member.has_side) == ([], True), "a takeover may still take that back"
+    driver.commit()
+    member.commit()
+    (answer,) = process.answers
+    assert isinstance(answer, Failed)
+    assert answer.reason == Reason.REASON_SIDE_LOST
+    assert (answer.metadata["lost_after"], answer.metadata["lost_until"]) == ("0", "4")
+    assert not member.has_side
+    refused = member.sides.lost(member.sides.key(member.pair, member.queue))
+    assert refused is not None
+    assert refused.message == answer.message
+    driver.commits = True
+    driver.queue(record_pb2.QUEUE_ACTION_RESTART_SIDE, member="a")
+    member.commit()
+    following, _ = member.consume()
+    assert following.indexes == [5]
+
+
 async def test_a_side_that_is_behind_its_mark_begins_anew(member: Member) -> None:
     """This member's disk has lost what it had said, and what both had passed is gone."""
     member.driver.send(3)

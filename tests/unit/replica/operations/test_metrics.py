@@ -128,8 +128,15 @@ def test_how_far_each_side_is_behind_is_said_by_queue_and_side() -> None:
     driver.send(1)
     mark = PassedOp(queue_id=driver.master.state.named("q").queue_id, marks=[{"member": "a", "index": 2}])
     driver.order(RecordHeader(time_ms=driver.now_ms, passed=mark))
-    found = samples([sides_behind([("main", driver.master.state)])])
-    assert found == {
-        ("tandemq_side_lag", frozenset({("domain", "main"), ("queue", "q"), ("side", side)})): lag
-        for side, lag in (("a", 1.0), ("b", 3.0))
-    }
+    loss = PassedOp(queue_id=driver.master.state.named("q").queue_id, lost=[{"member": "b"}])
+    expected = {("tandemq_side_lag", "a"): 1.0, ("tandemq_side_lag", "b"): 3.0}
+    expected |= {("tandemq_side_lost", "a"): 0.0, ("tandemq_side_lost", "b"): 0.0}
+
+    def found() -> dict[tuple[str, str], float]:
+        values = samples(sides_behind([("main", driver.master.state)]))
+        return {(name, dict(labels)["side"]): value for (name, labels), value in values.items()}
+
+    assert found() == expected
+    driver.order(RecordHeader(time_ms=driver.now_ms, passed=loss))
+    del expected["tandemq_side_lag", "b"]
+    assert found() == {**expected, ("tandemq_side_lost", "b"): 1.0}

@@ -213,7 +213,9 @@ def test_k6_messages_go_once_both_sides_have_passed_them(driver: Driver) -> None
     assert mark(driver, a=3, b=1) is None, "a side never goes back"
     (fact,) = facts_of(Prefix(*[0] * len(Prefix._fields)), header)
     assert (fact.kind, fact.first, fact.messages) == (JournalKind.JOURNAL_KIND_ACKED, 1, 2)
-    mark(driver, a=9, b=9)
+    header = mark(driver, a=9, b=9)
+    assert header is not None
+    assert (header.passed.gone.first, header.passed.gone.count) == (3, 3), "the journal says it of each once"
     assert pair_queue(driver).passed == {"a": 5, "b": 5}, "no side has passed what is not there"
     assert pair_queue(driver).length == 0
     assert driver.freed == [2], "and with the last of it the record"
