@@ -101,11 +101,13 @@ class Sides:
 
     # -- a consumer ------------------------------------------------------------------------------------------------
 
-    def open(self, domain: Domain, queue: QueueState, *, anew: bool, client_id: bytes) -> str | None:
+    def open(
+        self, domain: Domain, queue: QueueState, *, anew: bool, client_id: bytes, connection: str = ""
+    ) -> str | Refused | None:
         """The side of that queue, begun where it is not there; its name. None: its domain serves nobody yet.
 
         There is one consumer a side (K4): what another one holds, or this one before it was started `anew`, comes back,
-        so that its next message is the first one that is not settled.
+        so that its next message is the first one that is not settled. `Consumers.make_way`: of its own older stream.
         """
         own = self._serving()
         if own is None:
@@ -118,6 +120,8 @@ class Sides:
             side = self._side(of, name)
             assert side is not None, "a side has begun"
         self._follow(own, side, queue, member)
+        if (refused := own.consumers.make_way(side.queue_id, client_id, connection, anew=anew)) is not None:
+            return refused
         if side.queue_id not in own.consumers.turns:
             self._take_back(own, name, side, None if anew else client_id)
         self.served[side.queue_id] = self.moving[side.queue_id] = of

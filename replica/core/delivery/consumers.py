@@ -153,7 +153,7 @@ class Consumers:
             self._remove(other)
         if len({other.client_id for other in turn} - {consumer.client_id}) >= most:
             if self.orders.machine.queue(consumer.queue_id).side is not None:
-                raise taken(consumer, self.shared.member)
+                raise taken(consumer.queue, self.shared.member)
             raise Refused(
                 Reason.REASON_QUOTA_EXCEEDED,
                 f"queue {consumer.queue} has {most} consumers, which is its max_consumers; wait until one leaves",
@@ -244,9 +244,24 @@ class Consumers:
                 self.detach(consumer)
                 self.orders.reply(consumer.waiter, Failed(refused.reason, refused.message, dict(refused.metadata)))
 
-    def send_away(self, queue_id: int, refused: Refused) -> None:
-        """Nobody is served there any more."""
-        for consumer in tuple(self.turns.get(queue_id, ())):
+    def make_way(self, side_id: int, client_id: bytes, connection: str, *, anew: bool) -> Refused | None:
+        """A stream of a side opens (K7): an older one of the same client id is over, for two would share one sequence.
+        It has most likely broken; a process that lives hears of it (TWIN_TAKEN). Refused: where a consumer comes anew
+        over the connection of the older one, that one lives.
+        """
+        turn = self.turns.get(side_id, ())
+        older = [each for each in turn if each.client_id == client_id and not each.waiter.cancelled]
+        if not older:
+            return None
+        refused = taken(older[0].queue, self.shared.member)
+        if anew and any(each.connection == connection for each in older):
+            return refused
+        self.send_away(side_id, refused, older)
+        return None
+
+    def send_away(self, queue_id: int, refused: Refused, consumers: Iterable[Consumer] | None = None) -> None:
+        """These, or all, are served there no more."""
+        for consumer in tuple(self.turns.get(queue_id, ()) if consumers is None else consumers):
             self._remove(consumer)
             failed = Failed(refused.reason, refused.message, dict(refused.metadata))
             self.orders.reply(consumer.waiter, failed)

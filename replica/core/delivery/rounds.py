@@ -41,9 +41,9 @@ def shown(queue: str) -> str:
     return queue.removeprefix(SIDE)
 
 
-def taken(consumer: Consumer, member: str) -> Refused:
+def taken(queue: str, member: str) -> Refused:
     """K4: a side has one consumer; a second process that does the same work belongs to the other side."""
-    queue = shown(consumer.queue)
+    queue = shown(queue)
     text = f"the side of queue {queue} at {member} has a consumer already; its twin belongs to the other member"
     return Refused(Reason.REASON_TWIN_TAKEN, text, {"queue": queue, "member": member})
 

@@ -262,6 +262,8 @@ class Consumer:
     """Only what it finds; None: everything."""
     unit: bytes = b""
     """The open unit of work that it gets them for."""
+    connection: str = ""
+    """Of its stream, as the member sees it; where that matters."""
 
     def attach(self, number: int, *, immediate: bool) -> None:
         """It waits in its queue's turn, in the order of arrival."""
@@ -274,6 +276,10 @@ class Consumer:
     def enter(self, queue_id: int) -> None:
         """It is let into that queue."""
         self.queue_id = queue_id
+
+    def come_over(self, connection: str) -> None:
+        """Whether another stream is of the same process may matter."""
+        self.connection = connection
 
     def take_place_of(self, other: Consumer) -> None:
         """An older stream of the same client."""

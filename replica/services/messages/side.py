@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replica.core.state.outcomes import Failed
+from replica.machine import Refused
 from replica.machine.plan.sides import side_lost
 from replica.node.members import LOCAL
 from replica.rpc.refusals import abort, refusal
@@ -84,14 +85,17 @@ async def serve(
     sides = members.node.sides
     own.orders.set_now(members.node.clock.now_ms())
     anew = not opening.HasField("last_lease_id")
-    name = sides.open(pair, queue, anew=anew, client_id=opening.client_id)
+    name = sides.open(pair, queue, anew=anew, client_id=opening.client_id, connection=context.peer())
     if name is None:
         await abort(context, Failed(*own.no_master()))
+    if isinstance(name, Refused):
+        await abort(context, Failed(name.reason, name.message, dict(name.metadata)))
     at_side = ConsumeOpen()
     at_side.CopyFrom(opening)
     at_side.queue = name
     source = SideSource(members, pair, sides.key(pair, queue), queue.name)
     stream = ConsumeStream(members, context, own, at_side, None, source)
+    stream.consumer.come_over(context.peer())
     with members.streams.signed(context.peer(), stream):
         await stream.run(entry)
     return True

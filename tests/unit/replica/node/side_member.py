@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from replica.core.state.calls import Consumer, PendingCall
-from replica.core.state.outcomes import Answer, LeaseDone
-from replica.machine import Limits, Machine, SettleCall
+from replica.core.state.outcomes import Answer, Failed, LeaseDone
+from replica.machine import Limits, Machine, Refused, SettleCall
 from replica.machine.plan.sides import SideLimits
 from replica.machine.state.queue import QueueState
 from replica.node.members import LOCAL, MAIN, domain_number
@@ -101,13 +101,19 @@ class Member:
                 domain.on_persisted(*durable)
                 self.node.dispatch(domain)
 
-    def consume(self, client_id: bytes = b"twin", *, anew: bool = True) -> tuple[Process, Consumer]:
+    def consume(
+        self, client_id: bytes = b"twin", *, anew: bool = True, over: str = "", last_lease_id: int | None = None
+    ) -> tuple[Process, Consumer]:
         """Opens a stream with credit for everything, as the service does."""
         process = Process()
-        name = self.sides.open(self.pair, self.queue, anew=anew, client_id=client_id)
+        name = self.sides.open(self.pair, self.queue, anew=anew, client_id=client_id, connection=over)
         assert name is not None
-        consumer = Consumer(process, name, client_id, 60_000, credit_messages=100, credit_bytes=1 << 20)
-        self.own.attach(consumer, NOW_MS)
+        consumer = Consumer(process, "", client_id, 60_000, credit_messages=100, credit_bytes=1 << 20, connection=over)
+        if isinstance(name, Refused):
+            process.answer(Failed(name.reason, name.message, dict(name.metadata)))
+            return process, consumer
+        consumer.resolve(name)
+        self.own.attach(consumer, NOW_MS, last_lease_id)
         self.node.dispatch(self.own)
         self.flush()
         return process, consumer

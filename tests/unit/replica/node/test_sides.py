@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replica.core.state.outcomes import Failed
+from replica.core.state.outcomes import Failed, SettleDone
 from replica.machine import Limits, Machine
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -55,6 +55,50 @@ async def test_k4_the_next_process_begins_with_the_first_that_is_not_settled(mem
     member.leave(_)
     same, _ = member.consume(b"another")
     assert same.indexes == [2, 4], "started anew, it does not know what it was given"
+
+
+async def test_k7_a_second_consumer_of_one_process_is_refused_whatever_its_client_id(member: Member) -> None:
+    member.driver.send(2)
+    first, _ = member.consume(over="ipv4:1")
+    second, _ = member.consume(over="ipv4:1")
+    assert [answer.reason for answer in second.answers if isinstance(answer, Failed)] == [Reason.REASON_TWIN_TAKEN]
+    assert (first.indexes, first.answers, second.indexes) == ([1, 2], [], [])
+
+
+async def test_k7_a_process_that_is_started_anew_takes_the_place_of_its_own_stream(member: Member) -> None:
+    """The older one has most likely died with its machine. If it lives, it hears that its place is taken."""
+    member.driver.send(2)
+    first, _ = member.consume(over="ipv4:1")
+    member.settle(first, first.given[0][0], 1)
+    anew, _ = member.consume(over="ipv4:2")
+    assert anew.indexes == [2]
+    assert [answer.reason for answer in first.answers if isinstance(answer, Failed)] == [Reason.REASON_TWIN_TAKEN]
+    member.driver.send(2)
+    member.sides.on_moved()
+    member.flush()
+    assert (first.indexes, anew.indexes) == ([1, 2], [2, 3, 4]), "no two streams share a sequence"
+
+
+async def test_k7_a_stream_that_opens_again_follows_the_one_that_broke(member: Member) -> None:
+    """Its member has not seen yet that the older one is over: what that was given and lost comes again, in order."""
+    member.driver.send(1)
+    broken, _ = member.consume(over="ipv4:1")
+    ((known, _),) = broken.given
+    member.driver.send(2)
+    member.sides.on_moved()
+    member.flush()
+    assert broken.indexes == [1, 2, 3]
+    again, _ = member.consume(anew=False, over="ipv4:1", last_lease_id=known)
+    assert again.indexes == [2, 3]
+    member.driver.send(1)
+    member.sides.on_moved()
+    member.flush()
+    assert (broken.indexes, again.indexes) == ([1, 2, 3], [2, 3, 4])
+    member.settle(again, known, 1)
+    member.flush()
+    (settled,) = again.answers
+    assert isinstance(settled, SettleDone)
+    assert settled.results[0].settled == 1, "it still holds what it had received"
 
 
 async def test_k4_what_is_released_comes_again_first(member: Member) -> None:
