@@ -50,6 +50,7 @@ from replica.rpc.handlers import pair_handler
 from replica.services.admin.backup import BackupHandlers
 from replica.services.admin.batches import BatchHandlers
 from replica.services.admin.journal import JournalHandlers
+from replica.services.admin.macros import MacroHandlers
 from replica.services.admin.names import NamesHandlers
 from replica.services.admin.queues import AdminHandlers
 from replica.services.admin.readers import ReaderHandlers
@@ -438,9 +439,10 @@ class Manager:
         journal = JournalHandlers(members).handler(ReaderHandlers(queues).methods())
         stage, units = StageHandlers(members).handler(), TransactionHandlers(members).handler()
         batches, weights = BatchHandlers(queues).handler(), WeightHandlers(queues).handler()
+        macros = MacroHandlers(queues).handler()
         reactions = ReactionHandlers(members, self._customs, enabled=self.config.reactions)
         messages = [QueueHandlers(members, reactions).handler(), reactions.handler()]
-        handlers = [*messages, journal, stage, units, batches, weights, admin, manager, pair]
+        handlers = [*messages, journal, stage, units, batches, weights, macros, admin, manager, pair]
         peer = PeerServicer(self._link, certified_peer(self.config)) if self._link is not None else None
         await self._open_ports.open(Served(handlers, peer, health.facts, self._collectors))
         await health.report()

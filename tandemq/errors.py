@@ -192,6 +192,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "BATCH_GAP": _STATE,
         "STAGE_NOT_FOUND": _MISSING,
         "WRITER_TAKEN": _STATE,
+        "RELATIONSHIP_MISMATCH": _STATE,
         "WEIGHTS_NOT_FOUND": _MISSING,
         "BAD_WEIGHTS": _INVALID,
         "TXN_TOO_LARGE": _INVALID,

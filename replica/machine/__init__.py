@@ -4,6 +4,7 @@ Start at `machine.Machine`; `state` holds, `plan` decides, `apply` changes, `vie
 """
 
 from replica.machine.features.batches import AckBatchCall, BatchCall
+from replica.machine.features.macros import MacroCall, ShownMacro
 from replica.machine.features.readers import AdvanceCall, ForgetCall, RegisterCall
 from replica.machine.features.weights import DeleteWeightsCall, PublishWeightsCall, ToldWeights
 from replica.machine.machine import Machine
@@ -55,6 +56,7 @@ __all__ = [
     "LeaseCall",
     "Limits",
     "Machine",
+    "MacroCall",
     "MessageProgress",
     "MoveCall",
     "Narrower",
@@ -80,6 +82,7 @@ __all__ = [
     "SegmentSlice",
     "SettleCall",
     "SettlePlan",
+    "ShownMacro",
     "StageCall",
     "Sums",
     "ToldWeights",

@@ -15,6 +15,8 @@ from replica.machine import views
 from replica.machine.apply.apply import apply
 from replica.machine.rows import snapshot as snapshots
 from replica.machine.state.changes import Applied, Changes, next_record
+from replica.machine.state.config import milliseconds
+from replica.machine.state.dedup import DuplicateRun
 from replica.machine.state.handles import MessageProgress, handle_prefix, is_tracked, progress_of
 from replica.machine.state.limits import Limits
 from replica.machine.state.queue import QueueState
@@ -50,6 +52,8 @@ class Machine:
     def last_sequence(self, queue: str, client_id: bytes) -> int:
         """Highest sequence of a producer that was executed; 0 if it is not known."""
         queue_id = self.state.ids.get(queue)
+        if queue_id is None and (macro := self.state.macros.by_name.get(queue)) is not None:
+            queue_id = macro.queue_id
         producer = None if queue_id is None else self.state.producers.get(queue_id, client_id)
         return producer.last_sequence if producer else 0
 
@@ -83,6 +87,23 @@ class Machine:
     def queue_id(self, name: str) -> int | None:
         """By its name or an alias."""
         return self.state.ids.get(name)
+
+    def knows(self, name: str) -> bool:
+        """A queue, an alias or a macro queue has it."""
+        return name in self.state.ids or name in self.state.macros.by_name
+
+    def home_of(self, run: DuplicateRun, name: str) -> QueueState | None:
+        """Where a batch has entered that was sent under that name; None: that queue is gone."""
+        return self.state.queues.get(run.queue_id or self.state.ids.get(name, 0))
+
+    def lease_ms(self, name: str) -> int:
+        """How long a lease lasts there that asks for nothing; of a macro queue the shortest of its members. 0: there is
+        nothing of that name, or nothing in it.
+        """
+        macro, queue_id = self.state.macros.by_name.get(name), self.state.ids.get(name)
+        known = macro.members if macro is not None else () if queue_id is None else (queue_id,)
+        queues = [self.state.queues[each] for each in known]
+        return min((milliseconds(queue.config.lease_duration) for queue in queues), default=0)
 
     def has_queue(self, queue_id: int) -> bool:
         return queue_id in self.state.queues

@@ -131,7 +131,7 @@ class Members:
         """The domain that a queue is in; main when no domain here knows it."""
         for domain in self.by_name.values():
             machine = domain.shared.machine
-            if machine is not None and machine.queue_id(queue) is not None:
+            if machine is not None and machine.knows(queue):
                 if not domain.shared.peer and is_side(queue):
                     continue  # nobody calls it but the member itself
                 return domain

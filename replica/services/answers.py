@@ -148,6 +148,7 @@ def ack_of(queue: str, done: EnqueueDone) -> EnqueueAck:
         duplicates=[EntryDuplicate(ordinal=ordinal, index=index) for ordinal, index in done.doubles],
         warning=WarningKind.WARNING_PERSISTENCE_DOWNGRADED if done.downgraded else WarningKind.WARNING_UNSPECIFIED,
         handle_prefix=done.handles,
+        member_queue=done.member_queue,
     )
 
 

@@ -69,12 +69,14 @@ def problem_of_remote(members: Members, queue: str) -> Failed | None:
 
 
 def _is_local_only(members: Members, queue: str) -> bool:
+    """Of a macro queue: one of its members is."""
     machine = members.of_queue(queue).shared.machine
-    queue_id = machine.queue_id(queue) if machine is not None else None
-    if machine is None or queue_id is None:
+    if machine is None:
         return False
-    config = machine.queue(queue_id).config
-    return config.HasField("remote_clients_allowed") and not config.remote_clients_allowed
+    queue_id, macro = machine.queue_id(queue), machine.state.macros.by_name.get(queue)
+    known = macro.members if macro is not None else () if queue_id is None else (queue_id,)
+    configs = (machine.queue(each).config for each in known)
+    return any(config.HasField("remote_clients_allowed") and not config.remote_clients_allowed for config in configs)
 
 
 def _refusal(members: Members, queue: str) -> Failed:

@@ -33,6 +33,7 @@ COMMANDS = MappingProxyType(
         "msg": ("tandemq.cli.msg:msg", "Send, receive and browse messages."),
         "unit": ("tandemq.cli.unit:unit", "See which units of work are open."),
         "xmit": ("tandemq.cli.xmit:xmit", "See what waits for other managers, and end what stands still."),
+        "macro": ("tandemq.cli.macro:macro", "Make many queues look like one."),
         "weights": ("tandemq.cli.weights:weights", "Say which queue of a group should get how much."),
         "drill": ("tandemq.cli.drill:drill", "Hurt a pair on purpose, under load, and get a verdict."),
         "pipeline": (

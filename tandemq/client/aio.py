@@ -25,6 +25,7 @@ from tandemq.client import (
     completion,
     exporting,
     journal,
+    macros,
     messages,
     open_units,
     queue_watch,
@@ -44,6 +45,7 @@ from tandemq.client.exporting import Export
 from tandemq.client.filtering import Where
 from tandemq.client.journal import JournalHead, JournalKind, JournalPage, JournalRow, JournalStart
 from tandemq.client.links import Links
+from tandemq.client.macros import Macro, MacroMember, MacroPolicy, Relationship
 from tandemq.client.messages import ReceivedBatch
 from tandemq.client.open_units import Unit, UnitState
 from tandemq.client.outgoing import Attributes, Outgoing
@@ -87,6 +89,9 @@ __all__ = [
     "LeasedBatch",
     "Level",
     "Lost",
+    "Macro",
+    "MacroMember",
+    "MacroPolicy",
     "MemberAnswer",
     "NoTarget",
     "Outgoing",
@@ -100,6 +105,7 @@ __all__ = [
     "Receipts",
     "ReceivedBatch",
     "ReceivedMessage",
+    "Relationship",
     "ReleasedTransmission",
     "Staged",
     "TakenBatches",
@@ -364,6 +370,12 @@ class Client:
     export_queue = exporting.export_queue
     withdraw_queue = exporting.withdraw_queue
 
+    create_macro = macros.create_macro
+    add_macro_member = macros.add_macro_member
+    remove_macro_member = macros.remove_macro_member
+    get_macro = macros.get_macro
+    list_macros = macros.list_macros
+    delete_macro = macros.delete_macro
     publish_weights = weights.publish_weights
     get_weights = weights.get_weights
     list_weights = weights.list_weights

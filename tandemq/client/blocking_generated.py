@@ -22,6 +22,7 @@ from tandemq.client.exporting import Export
 from tandemq.client.filtering import Where
 from tandemq.client.journal import JournalHead, JournalKind, JournalPage, JournalStart
 from tandemq.client.loop_thread import LoopThread
+from tandemq.client.macros import Macro, MacroPolicy, Relationship
 from tandemq.client.open_units import RETRIES, UnitState
 from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.places import JournalPosition
@@ -764,6 +765,42 @@ class Client:
     def withdraw_queue(self, queue: str, source: Registry, *, manager: str = "") -> bool:
         """Takes an exported queue out; False when it was not there."""
         return self._thread.run(self._inner.withdraw_queue(queue, source, manager=manager))
+
+    def create_macro(
+        self,
+        name: str,
+        *,
+        relationship: Relationship = Relationship.CONSUMER,
+        policy: MacroPolicy | None = None,
+        domain: str = "",
+    ) -> Macro:
+        """Makes a macro queue without members; see aio.Client.create_macro."""
+        return self._thread.run(self._inner.create_macro(name, relationship=relationship, policy=policy, domain=domain))
+
+    def add_macro_member(self, name: str, queue: str, *, priority: int = 0, expected_version: int = 0) -> Macro:
+        """Adds a queue to a macro queue; see aio.Client.add_macro_member."""
+        return self._thread.run(
+            self._inner.add_macro_member(name, queue, priority=priority, expected_version=expected_version)
+        )
+
+    def remove_macro_member(self, name: str, queue: str, *, expected_version: int = 0) -> Macro:
+        """Takes a queue out; it stays, with its messages. What was received from it is settled as before.
+
+        Raises NotFound with reason QUEUE_NOT_FOUND, Refused with reason VERSION_MISMATCH.
+        """
+        return self._thread.run(self._inner.remove_macro_member(name, queue, expected_version=expected_version))
+
+    def get_macro(self, name: str) -> Macro:
+        """The macro queue of that name, with its members; see aio.Client.get_macro."""
+        return self._thread.run(self._inner.get_macro(name))
+
+    def list_macros(self, domain: str = "") -> list[Macro]:
+        """Those of a domain, by name; see aio.Client.list_macros."""
+        return self._thread.run(self._inner.list_macros(domain))
+
+    def delete_macro(self, name: str, *, expected_version: int = 0) -> None:
+        """Removes a macro queue, and none of its members; see aio.Client.delete_macro."""
+        self._thread.run(self._inner.delete_macro(name, expected_version=expected_version))
 
     def publish_weights(
         self,

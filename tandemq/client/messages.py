@@ -19,6 +19,7 @@ from tandemq.client.receipts import Receipts, checked, receipts_of
 from tandemq.client.settling import Act, Lost, Range, to_settlement
 from tandemq.client.waits import Wait, to_wait
 from tandemq.errors import TandemqError, to_error
+from tandemq.finding.names import is_full, parse_place
 from tandemq.v1 import queue_service_pb2
 
 
@@ -28,7 +29,7 @@ class ReceivedBatch(MessageBatch):
     __slots__ = ("_client",)
 
     def __init__(self, client: Linked, reply: queue_service_pb2.DequeueResponse, queue: str) -> None:
-        super().__init__(queue, reply.lease_id, [RowsPart(reply.messages)])
+        super().__init__(_member_of(queue, reply.member_queue), reply.lease_id, [RowsPart(reply.messages)])
         self._client = client
 
     async def ack(self) -> None:
@@ -52,6 +53,14 @@ class ReceivedBatch(MessageBatch):
             return
         for loss in await settle(self._client, self.queue, [(act, self.ranges())]):
             raise loss.error
+
+
+def _member_of(queue: str, member: str) -> str:
+    """Of a macro queue, the member that gave something, as one speaks of it from here."""
+    if not member or not is_full(queue):
+        return member or queue
+    manager = parse_place(queue).manager
+    return f"//{manager}/{member}" if manager else queue
 
 
 async def enqueue(

@@ -128,6 +128,7 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_GROUP_MISMATCH: _ClassVar[Reason]
     REASON_TWIN_TAKEN: _ClassVar[Reason]
     REASON_SIDE_LOST: _ClassVar[Reason]
+    REASON_RELATIONSHIP_MISMATCH: _ClassVar[Reason]
 
 class Warning(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -234,6 +235,7 @@ REASON_REACTION_DISABLED: Reason
 REASON_GROUP_MISMATCH: Reason
 REASON_TWIN_TAKEN: Reason
 REASON_SIDE_LOST: Reason
+REASON_RELATIONSHIP_MISMATCH: Reason
 WARNING_UNSPECIFIED: Warning
 WARNING_PERSISTENCE_DOWNGRADED: Warning
 

@@ -114,18 +114,20 @@ class EnqueueResult(_message.Message):
     def __init__(self, index: _Optional[int] = ..., id: _Optional[bytes] = ..., completion: _Optional[_Union[_common_pb2.Completion, str]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ..., handle: _Optional[bytes] = ..., duplicate: bool = ..., final_state: _Optional[_Union[FinalState, str]] = ..., reply: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., completed: bool = ...) -> None: ...
 
 class EnqueueResponse(_message.Message):
-    __slots__ = ("header", "results", "duplicate", "forwarded", "reacted")
+    __slots__ = ("header", "results", "duplicate", "forwarded", "reacted", "member_queue")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
     FORWARDED_FIELD_NUMBER: _ClassVar[int]
     REACTED_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_QUEUE_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     results: _containers.RepeatedCompositeFieldContainer[EnqueueResult]
     duplicate: bool
     forwarded: str
     reacted: _reaction_service_pb2.ReactResponse
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., results: _Optional[_Iterable[_Union[EnqueueResult, _Mapping]]] = ..., duplicate: bool = ..., forwarded: _Optional[str] = ..., reacted: _Optional[_Union[_reaction_service_pb2.ReactResponse, _Mapping]] = ...) -> None: ...
+    member_queue: str
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., results: _Optional[_Iterable[_Union[EnqueueResult, _Mapping]]] = ..., duplicate: bool = ..., forwarded: _Optional[str] = ..., reacted: _Optional[_Union[_reaction_service_pb2.ReactResponse, _Mapping]] = ..., member_queue: _Optional[str] = ...) -> None: ...
 
 class ProduceOpen(_message.Message):
     __slots__ = ("client_id", "queue", "min_copies", "epoch", "full_wait")
@@ -182,7 +184,7 @@ class EntryError(_message.Message):
     def __init__(self, ordinal: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class EnqueueAck(_message.Message):
-    __slots__ = ("queue", "first_sequence", "count", "first_index", "log_index", "epoch", "copies", "level", "duplicate", "errors", "warning", "handle_prefix", "duplicates", "forwarded")
+    __slots__ = ("queue", "first_sequence", "count", "first_index", "log_index", "epoch", "copies", "level", "duplicate", "errors", "warning", "handle_prefix", "duplicates", "forwarded", "member_queue")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -197,6 +199,7 @@ class EnqueueAck(_message.Message):
     HANDLE_PREFIX_FIELD_NUMBER: _ClassVar[int]
     DUPLICATES_FIELD_NUMBER: _ClassVar[int]
     FORWARDED_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_QUEUE_FIELD_NUMBER: _ClassVar[int]
     queue: str
     first_sequence: int
     count: int
@@ -211,7 +214,8 @@ class EnqueueAck(_message.Message):
     handle_prefix: bytes
     duplicates: _containers.RepeatedCompositeFieldContainer[EntryDuplicate]
     forwarded: str
-    def __init__(self, queue: _Optional[str] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., copies: _Optional[int] = ..., level: _Optional[_Union[_common_pb2.Level, str]] = ..., duplicate: bool = ..., errors: _Optional[_Iterable[_Union[EntryError, _Mapping]]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ..., handle_prefix: _Optional[bytes] = ..., duplicates: _Optional[_Iterable[_Union[EntryDuplicate, _Mapping]]] = ..., forwarded: _Optional[str] = ...) -> None: ...
+    member_queue: str
+    def __init__(self, queue: _Optional[str] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., copies: _Optional[int] = ..., level: _Optional[_Union[_common_pb2.Level, str]] = ..., duplicate: bool = ..., errors: _Optional[_Iterable[_Union[EntryError, _Mapping]]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ..., handle_prefix: _Optional[bytes] = ..., duplicates: _Optional[_Iterable[_Union[EntryDuplicate, _Mapping]]] = ..., forwarded: _Optional[str] = ..., member_queue: _Optional[str] = ...) -> None: ...
 
 class EntryDuplicate(_message.Message):
     __slots__ = ("ordinal", "index")
@@ -286,16 +290,18 @@ class DequeueRequest(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., settle_mode: _Optional[_Union[SettleMode, str]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., client_id: _Optional[bytes] = ..., epoch: _Optional[int] = ..., filter: _Optional[_Union[_message_pb2.MessageFilter, _Mapping]] = ..., unit_id: _Optional[bytes] = ...) -> None: ...
 
 class DequeueResponse(_message.Message):
-    __slots__ = ("header", "lease_id", "messages", "duplicate")
+    __slots__ = ("header", "lease_id", "messages", "duplicate", "member_queue")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_QUEUE_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     lease_id: int
     messages: _containers.RepeatedCompositeFieldContainer[_message_pb2.DeliveredMessage]
     duplicate: bool
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., lease_id: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.DeliveredMessage, _Mapping]]] = ..., duplicate: bool = ...) -> None: ...
+    member_queue: str
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., lease_id: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.DeliveredMessage, _Mapping]]] = ..., duplicate: bool = ..., member_queue: _Optional[str] = ...) -> None: ...
 
 class ConsumeOpen(_message.Message):
     __slots__ = ("queue", "client_id", "format", "settle_mode", "lease_duration", "epoch", "last_lease_id", "filter")
@@ -326,20 +332,22 @@ class ConsumeCredit(_message.Message):
     def __init__(self, messages: _Optional[int] = ..., bytes: _Optional[int] = ...) -> None: ...
 
 class Settlement(_message.Message):
-    __slots__ = ("lease_id", "ranges", "outcome", "extension", "reason", "delay")
+    __slots__ = ("lease_id", "ranges", "outcome", "extension", "reason", "delay", "queue")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     EXTENSION_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     DELAY_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
     outcome: Outcome
     extension: _duration_pb2.Duration
     reason: str
     delay: _duration_pb2.Duration
-    def __init__(self, lease_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., extension: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., reason: _Optional[str] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    queue: str
+    def __init__(self, lease_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., outcome: _Optional[_Union[Outcome, str]] = ..., extension: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., reason: _Optional[str] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., queue: _Optional[str] = ...) -> None: ...
 
 class ConsumeReply(_message.Message):
     __slots__ = ("settle_id", "lease_id", "index", "message")

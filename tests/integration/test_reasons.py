@@ -256,6 +256,7 @@ ROWS: dict[str, Row | Elsewhere] = {
     "READER_LOST": Elsewhere("needs a journal that overflows", "tests/integration/test_named_readers.py"),
     **dict.fromkeys(("WEIGHTS_NOT_FOUND", "BAD_WEIGHTS"), Elsewhere("of weights", "tests/integration/test_weights.py")),
     "GROUP_MISMATCH": Elsewhere("of groups", "tests/integration/test_whole_groups.py"),
+    "RELATIONSHIP_MISMATCH": Elsewhere("of macro queues", "tests/integration/test_macros.py"),
     "TWIN_TAKEN": Elsewhere("needs two consumers", "tests/integration/test_producer_queues.py"),
     "SIDE_LOST": Elsewhere("needs a side that stands", "tests/integration/test_side_lost.py"),
     "REACTION_DISABLED": Elsewhere("of reactions", "tests/integration/test_reactions.py"),

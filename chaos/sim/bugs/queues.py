@@ -33,7 +33,7 @@ def _at_once(log_index: int, answer: Callable[[], None], on_lost: Callable[[], N
 
 @bug("no-dedupe", "ruling 17", "A batch that comes again is executed again.", "swarm", first=1)
 def no_dedup(patch: Patch) -> None:
-    patch.setattr(replica.machine.plan.enqueue, "_repetition", lambda _state, _queue, _call: None)
+    patch.setattr(replica.machine.plan.enqueue, "find_repeated", lambda _state, _queue_id, _name, _call: None)
     original = Producers.add
 
     def add(self: Producers, queue_id: int, client_id: bytes, run: Any, time_ms: int, fingerprint: int = 0) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from replica.core.delivery.ahead import Ahead
 from replica.core.delivery.damage import Damage
+from replica.core.delivery.fan_in import FanIn
 from replica.core.delivery.rounds import Rounds, deleted, shown, taken
 from replica.core.selection.selecting import Exact
 from replica.core.state.effects import Deliver
@@ -105,6 +106,7 @@ class Consumers:
         self.sole = Sole()
         self.damage = Damage(shared, is_whole)
         self.ahead = Ahead(shared, orders, self._planned, self.pump)
+        self.fan_in = FanIn(shared, orders, self._plan, self._is_free)
         self._rounds = Rounds()
         self._is_at_hand = is_at_hand
 
@@ -129,6 +131,9 @@ class Consumers:
         if (found := self._given(consumer)) is not None:
             self._repeat(consumer, found)
             return
+        if consumer.queue_id in machine.state.macros.by_id:
+            self._wait_at_macro(consumer)
+            return
         config = machine.queue(consumer.queue_id).config
         turn = self.turns.get(consumer.queue_id) or deque()
         if config.max_consumers:
@@ -147,6 +152,13 @@ class Consumers:
             turn.append(consumer)
         self.pump([consumer.queue_id])
 
+    def _wait_at_macro(self, consumer: Consumer) -> None:
+        self._arrivals += 1
+        consumer.attach(self._arrivals, immediate=bool(consumer.immediate))
+        self.count += 1
+        self.turns.setdefault(consumer.queue_id, deque()).append(consumer)
+        self._pump_macro(consumer.queue_id)
+
     def _check_number(self, consumer: Consumer, turn: deque[Consumer], most: int) -> None:
         """A consumer that opens its stream again is no further one, though its old one may not have ended yet."""
         for other in [other for other in turn if other.waiter.cancelled]:
@@ -163,6 +175,8 @@ class Consumers:
     def _check_queue(self, consumer: Consumer) -> int:
         machine = self.orders.machine
         queue_id = machine.queue_id(consumer.queue)
+        if queue_id is None and consumer.queue in machine.state.macros.by_name:
+            return self.fan_in.check(consumer)
         if queue_id is None:
             raise Refused(Reason.REASON_QUEUE_NOT_FOUND, f"there is no queue {consumer.queue!r}; create it first")
         queue = machine.queue(queue_id)
@@ -203,7 +217,9 @@ class Consumers:
         # after it, and must not be delivered again.
         ranges = left_of(machine.queue(found.queue_id), found.ranges) if found.lease_id else found.ranges
         slices = machine.segments_of(found.queue_id, ranges)
-        done = LeaseDone(found.queue_id, consumer.queue, found.lease_id, slices, duplicate=True)
+        done = LeaseDone(
+            found.queue_id, self._name_of(consumer, found.queue_id), found.lease_id, slices, duplicate=True
+        )
         self.orders.when_committed(
             self.shared.log.last_index,
             lambda: self.orders.reply(consumer.waiter, done),
@@ -216,17 +232,18 @@ class Consumers:
         Without this such messages would come again only when their lease ends, out of order by as much.
         """
         machine = self.orders.machine
+        macro = machine.state.macros.by_name.get(queue)
         queue_id = machine.queue_id(queue)
-        if queue_id is None:
-            return
-        settlements = [
-            Settlement(lease_id=lease_id, ranges=ranges, outcome=Outcome.OUTCOME_RELEASE)
-            for lease_id, ranges in machine.leases_above(queue_id, client_id, last_lease_id)
-        ]
-        if settlements:
-            plan = plan_settle(machine.state, self.orders.time_ms, SettleCall(queue, settlements))
-            if plan.header is not None:
-                self.orders.order(plan.header)
+        for given_by in macro.members if macro is not None else () if queue_id is None else (queue_id,):
+            settlements = [
+                Settlement(lease_id=lease_id, ranges=ranges, outcome=Outcome.OUTCOME_RELEASE)
+                for lease_id, ranges in machine.leases_above(given_by, client_id, last_lease_id)
+            ]
+            if settlements:
+                call = SettleCall(machine.queue(given_by).name, settlements)
+                plan = plan_settle(machine.state, self.orders.time_ms, call)
+                if plan.header is not None:
+                    self.orders.order(plan.header)
 
     def exact_of(self, queue: str) -> Exact:
         """The index of a queue's correlation and group ids; of a queue that is gone it is forgotten."""
@@ -234,6 +251,17 @@ class Consumers:
         for queue_id in [known for known in self.exact if not machine.has_queue(known)]:
             del self.exact[queue_id]
         return self.exact.setdefault(machine.queue_id(queue) or 0, Exact())
+
+    def on_macro(self, name: str) -> None:
+        """It has other members now, or is gone: then whoever waits at it is sent away."""
+        machine = self.orders.machine
+        for queue_id in [each for each in self.turns if not machine.has_queue(each)]:
+            if queue_id in machine.state.macros.by_id:
+                self._pump_macro(queue_id)
+                continue
+            for consumer in [each for each in self.turns[queue_id] if each.queue == name]:
+                self._remove(consumer)
+                self.orders.reply(consumer.waiter, deleted(consumer))
 
     def on_queue(self, queue_id: int) -> None:
         """It was closed, disabled or deleted, perhaps: whoever could not attach now is sent away (R042, R163)."""
@@ -291,12 +319,22 @@ class Consumers:
         """Hand out what is ready, in turn, while there is credit."""
         if not self.turns or not self.mastership.commit.can_commit:
             return
+        macros = self.orders.machine.state.macros
         for queue_id in queue_ids:
-            # What a consumer was leased ahead is delivered first: leases reach it in their order (`resume`).
-            if queue_id not in self.turns or (self._is_at_hand is not None and not self._is_at_hand(queue_id)):
-                continue
-            if queue_id not in self.ahead.under_way:
+            if queue_id in macros.by_id:
+                self._pump_macro(queue_id)
+            elif queue_id in self.turns and self._is_free(queue_id):
                 self._pump_queue(queue_id)
+            if macros.of_member:
+                for macro_id in macros.of_member.get(queue_id, ()):
+                    self._pump_macro(macro_id)
+
+    def _is_free(self, queue_id: int) -> bool:
+        """Whether something of it may be leased now."""
+        # What a consumer was leased ahead is delivered first: leases reach it in their order (`resume`).
+        if self._is_at_hand is not None and not self._is_at_hand(queue_id):
+            return False
+        return queue_id not in self.ahead.under_way
 
     def lease_ahead(self, op: EnqueueOp, log_index: int) -> None:
         """These messages are ordered by that record, the last one, and not committed; see `ahead`."""
@@ -311,7 +349,7 @@ class Consumers:
     def look(self) -> None:
         """At each tick, at some queues in turn; a Dequeue call ends by itself where its queue is gone."""
         for queue_id in (some := self._rounds.some(self.turns)):
-            if not self.orders.machine.has_queue(queue_id):
+            if not self.orders.machine.has_queue(queue_id) and not self.fan_in.is_macro(queue_id):
                 for consumer in [other for other in self.turns.get(queue_id, ()) if not other.one_shot]:
                     self._remove(consumer)
                     self.orders.reply(consumer.waiter, deleted(consumer))
@@ -350,22 +388,24 @@ class Consumers:
         self._repeat(consumer, found)
         return True
 
-    def _plan(self, consumer: Consumer) -> RecordHeader | None:
+    def _plan(self, consumer: Consumer, queue_id: int = 0) -> RecordHeader | None:
         # A filter has read what it chose, as whoever goes round damage has.
         wanted = consumer.wanted or self.damage.narrower()
-        header = self._planned(consumer, wanted)
+        header = self._planned(consumer, wanted, queue_id)
         if header is not None and wanted is None and self.damage.is_met(self.orders.machine, header.lease):
-            header = self._planned(consumer, self.damage.sound)
+            header = self._planned(consumer, self.damage.sound, queue_id)
         return header
 
-    def _planned(self, consumer: Consumer, wanted: Narrower | None) -> RecordHeader | None:
+    def _planned(self, consumer: Consumer, wanted: Narrower | None, queue_id: int = 0) -> RecordHeader | None:
+        """`queue_id`: of the member, where it waits at a macro queue."""
+        queue_id = queue_id or consumer.queue_id
         if self.orders.machine.state.kept:
-            wanted = self.orders.parts.kept.past(consumer.queue_id, wanted)
+            wanted = self.orders.parts.kept.past(queue_id, wanted)
         most, until_ms = min(consumer.credit_messages, DELIVERY_MESSAGES_MAX), 0
         if consumer.unit:
             most, until_ms = min(most, self._check_unit(consumer)), self.orders.units.ends_ms(consumer.unit)
         call = LeaseCall(
-            consumer.queue_id,
+            queue_id,
             most,
             min(consumer.credit_bytes, DELIVERY_BYTES_MAX),
             consumer.client_id,
@@ -409,6 +449,33 @@ class Consumers:
             idle = 0
             self._lease(consumer, header)
 
+    def _pump_macro(self, macro_id: int) -> None:
+        """In turn, as at a queue; each of them is given what the members have then (R082)."""
+        if not self.mastership.commit.can_commit:
+            return
+        idle = 0
+        while (turn := self.turns.get(macro_id)) and idle < len(turn):
+            consumer = turn[0]
+            turn.rotate(-1)
+            if consumer.waiter.cancelled:
+                self._remove(consumer)
+                continue
+            if consumer.request_id and self._is_spent(consumer):
+                continue
+            if consumer.credit_messages <= 0 or consumer.credit_bytes <= 0:
+                idle += 1
+                continue
+            header = self.fan_in.plan(consumer)
+            if header is None:
+                return
+            idle = 0
+            self._lease(consumer, header)
+
+    def _name_of(self, consumer: Consumer, queue_id: int) -> str:
+        """Of the queue that gave it something: a member, where it asked a macro queue."""
+        macros = self.orders.machine.state.macros.by_name
+        return self.orders.machine.queue(queue_id).name if consumer.queue in macros else consumer.queue
+
     def _lease(self, consumer: Consumer, header: RecordHeader) -> None:
         machine = self.orders.machine
         op = header.lease
@@ -423,7 +490,8 @@ class Consumers:
         lease_id = 0 if consumer.immediate else lease_id_of(self.shared.state.epoch, log_index)
         if consumer.unit:
             self.orders.units.on_got(lease_id, op)
-        done = LeaseDone(op.queue_id, consumer.queue, lease_id, slices, duplicate=False)
+        name = consumer.queue if op.queue_id == consumer.queue_id else machine.queue(op.queue_id).name
+        done = LeaseDone(op.queue_id, name, lease_id, slices, duplicate=False)
         consumer.charge(sum(part.count for part in op.ranges))
         if consumer.one_shot:
             self._remove(consumer)

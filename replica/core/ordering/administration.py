@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, assert_never
 
-from replica.core.state.calls import ReadWeights
-from replica.core.state.outcomes import QueueDone, WeightsDone
+from replica.core.state.calls import ReadMacros, ReadWeights
+from replica.core.state.outcomes import MacrosDone, QueueDone, WeightsDone
 from replica.machine import (
     AckBatchCall,
     AdvanceCall,
@@ -15,17 +15,18 @@ from replica.machine import (
     DefaultsCall,
     DeleteWeightsCall,
     ForgetCall,
+    MacroCall,
     PublishWeightsCall,
     RegisterCall,
 )
-from replica.machine.features import batches, readers, weights
+from replica.machine.features import batches, macros, readers, weights
 from replica.machine.plan.names import plan_alias, plan_defaults
 from replica.machine.plan.queue import plan_queue
 
 if TYPE_CHECKING:
     from replica.core.ordering.desk import Desk
     from replica.core.ordering.saving import Saving
-    from replica.core.state.calls import SideCall, Waiter
+    from replica.core.state.calls import ReadCall, SideCall, Waiter
     from replica.machine import QueueCall
     from replica.machine.state.state import State
     from tandemq.peer.v1.record_pb2 import RecordHeader
@@ -51,15 +52,11 @@ def order_queue(orders: Desk, saving: Saving, waiter: Waiter, call: QueueCall) -
         orders.when_committed(last, lambda: orders.reply(waiter, done), orders.moved(waiter))
 
 
-def order_beside(orders: Desk, waiter: Waiter, call: SideCall | ReadWeights) -> None:
+def order_beside(orders: Desk, waiter: Waiter, call: SideCall | ReadCall) -> None:
     """What stands beside the queues. Refused with nothing done where the plan says so."""
-    done: QueueDone | WeightsDone
-    if isinstance(call, ReadWeights):
-        state, time_ms = orders.machine.state, orders.time_ms
-        if call.table is None:
-            done = WeightsDone(weights.all_weights(state, time_ms))
-        else:
-            done = WeightsDone([weights.told_weights(state, time_ms, call.table)])
+    done: QueueDone | WeightsDone | MacrosDone
+    if isinstance(call, ReadWeights | ReadMacros):
+        done = _read(orders, call)
     elif isinstance(call, BatchCall | AckBatchCall):  # a number is its own identity
         if isinstance(call, BatchCall) and orders.machine.state.kept:
             queue_id = orders.machine.queue_id(call.queue) or 0
@@ -70,8 +67,19 @@ def order_beside(orders: Desk, waiter: Waiter, call: SideCall | ReadWeights) -> 
         found = orders.machine.find_request(call.request_id, call.request_hash)
         if found is None:
             _order(orders, call)
+        if isinstance(call, MacroCall):
+            orders.parts.consumers.on_macro(call.name)
         done = QueueDone("", 0, duplicate=found is not None)
     orders.when_committed(orders.shared.log.last_index, lambda: orders.reply(waiter, done), orders.moved(waiter))
+
+
+def _read(orders: Desk, call: ReadCall) -> WeightsDone | MacrosDone:
+    state, time_ms = orders.machine.state, orders.time_ms
+    if isinstance(call, ReadMacros):
+        return MacrosDone(macros.all_macros(state) if call.name is None else [macros.shown_macro(state, call.name)])
+    if call.table is None:
+        return WeightsDone(weights.all_weights(state, time_ms))
+    return WeightsDone([weights.told_weights(state, time_ms, call.table)])
 
 
 def _order(orders: Desk, call: SideCall) -> bool:
@@ -103,5 +111,7 @@ def _plan(state: State, now_ms: int, call: SideCall) -> RecordHeader | None:
             return weights.plan_publish_weights(state, now_ms, call)
         case DeleteWeightsCall():
             return weights.plan_delete_weights(state, now_ms, call)
+        case MacroCall():
+            return macros.plan_macro(state, now_ms, call)
         case _:
             assert_never(call)

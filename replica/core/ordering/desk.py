@@ -26,6 +26,9 @@ class Deliveries(Protocol):
     def on_queue(self, queue_id: int, /) -> None:
         """Its attributes or its state have changed."""
 
+    def on_macro(self, name: str, /) -> None:
+        """A macro queue has other members now, or is gone."""
+
 
 class Endings(Protocol):
     """Who waits to hear how messages end."""

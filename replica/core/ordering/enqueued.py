@@ -51,6 +51,7 @@ def enqueue_done(
         queue_id=op.queue_id,
         handles=handles,
         doubles=[(double.ordinal, double.index) for double in op.duplicates],
+        member_queue=op.queue if op.macro_id else "",
     )
 
 
@@ -72,6 +73,7 @@ def repeated(run: DuplicateRun, copies: int, queue: QueueState | None, columns: 
         queue_id=queue.queue_id if queue is not None else 0,
         handles=handles,
         doubles=run.doubles,
+        member_queue=queue.name if queue is not None and run.queue_id else "",
     )
 
 

@@ -16,7 +16,7 @@ from replica.core.ordering.room import WAITING_BYTES_MAX
 from replica.core.state.calls import PendingEnqueue
 from replica.core.state.outcomes import Failed, Moved
 from replica.machine import Fresh, Refused
-from replica.machine.plan.enqueue import plan_enqueue
+from replica.machine.plan.deal import plan_any
 from tandemq.peer.v1.peer_service_pb2 import Hold, HoldReject
 from tandemq.v1.common_pb2 import Error, Reason
 
@@ -279,7 +279,7 @@ class Holding:
 
     def _answer_repetition(self, pending: PendingEnqueue) -> None:
         try:
-            plan = plan_enqueue(self.orders.machine.state, self.orders.time_ms, pending.call)
+            plan = plan_any(self.orders.machine.state, self.orders.time_ms, pending.call)
         except Refused as refused:
             self.orders.refuse(pending, refused)
             return
@@ -288,11 +288,10 @@ class Holding:
             self.orders.reply(pending.waiter, Moved("what the master said of this request does not fit; repeat it"))
             return
         machine = self.orders.machine
-        queue_id = machine.queue_id(pending.call.queue)
-        queue = machine.queue(queue_id) if queue_id is not None else None
-        copies = self._copies_of(plan.run.log_index)
-        done = repeated(plan.run, copies, queue, pending.call.columns, machine.handle_prefix(queue_id or 0))
-        self.orders.reply_enqueued(pending.waiter, done, self.orders.wanted_copies(pending))
+        queue = machine.home_of(plan.run, pending.call.queue)
+        copies, queue_id = self._copies_of(plan.run.log_index), queue.queue_id if queue is not None else 0
+        done = repeated(plan.run, copies, queue, pending.call.columns, machine.handle_prefix(queue_id))
+        self.orders.reply_enqueued(pending.waiter, done, self.orders.wanted_copies(pending, queue_id))
 
     def _copies_of(self, log_index: int) -> int:
         # What a master acknowledged alone is committed before it is durable here.
@@ -307,7 +306,8 @@ class Holding:
         op = record.header.enqueue
         machine = self.orders.machine
         queue, caller = machine.queue(op.queue_id), record.header.request_id or op.client_id
-        key = (caller, queue.name, op.first_sequence)
+        macro = machine.state.macros.by_id[op.macro_id] if op.macro_id else None
+        key = (caller, queue.name if macro is None else macro.name, op.first_sequence)
         if queue.aliases and key not in self.held:  # a batch is held under the name that its producer uses
             keys = ((caller, alias, op.first_sequence) for alias in queue.aliases)
             key = next((other for other in keys if other in self.held), key)
@@ -322,7 +322,7 @@ class Holding:
         done = enqueue_done(
             pending, op, record.log_index, record.epoch, copies, duplicate=not pending.named, handles=handles
         )
-        self.orders.reply_enqueued(pending.waiter, done, self.orders.wanted_copies(pending))
+        self.orders.reply_enqueued(pending.waiter, done, self.orders.wanted_copies(pending, op.queue_id))
 
     def expire(self, now_ms: int) -> None:
         """Answer NO_MASTER to parked calls whose time is over, and forget those whose caller left."""

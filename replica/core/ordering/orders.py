@@ -36,8 +36,10 @@ from replica.core.state.effects import Persist, Reply
 from replica.core.state.log import HeldRef
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved, SettleDone
 from replica.machine import Fresh, QueueCall, Refused, SettleCall
+from replica.machine.plan.deal import plan_deal
 from replica.machine.plan.enqueue import plan_enqueue
 from replica.machine.plan.settle import plan_settle
+from replica.machine.plan.settle_macro import plan_settle_macro
 from replica.machine.plan.time import plan_expire
 from tandemq.peer.v1.peer_service_pb2 import HoldReject
 from tandemq.v1.common_pb2 import Error, Reason
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from replica.core.state.shared import Shared
     from replica.machine import DuplicateRun, Machine
     from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
+    from tandemq.v1.queue_service_pb2 import SettleResult
 
 ENQUEUE_STORE_SHARE = 0.8
 """Share of the store above which enqueues are refused: settling needs pages too (reliability.md 6, rule 2)."""
@@ -287,11 +290,19 @@ class Orders:
         if waits and self.room.lines and self.room.join(pending):
             return
         wanted = self.wanted_copies(pending)
-        plan = plan_enqueue(self.machine.state, self.time_ms, pending.call, full=full)
+        state, call = self.machine.state, pending.call
+        macro = state.macros.by_name.get(call.queue) if state.macros.by_name else None
+        if macro is None:
+            plan = plan_enqueue(state, self.time_ms, call, full=full)
+        else:
+            plan, waits = plan_deal(state, self.time_ms, macro, call, self.room.lines), False
         if not isinstance(plan, Fresh):
+            wanted = wanted if macro is None else self.wanted_copies(pending, plan.run.queue_id)
             self._answer_repetition(pending, plan.run, wanted)
             return
         op = plan.header.enqueue
+        if macro is not None:
+            wanted = self.wanted_copies(pending, op.queue_id)
         all_volatile = is_all_volatile(op)
         # Only now: these refusals say "certainly not applied", which a repetition may not be answered.
         self._check_means(pending, wanted, all_volatile=all_volatile)
@@ -352,11 +363,13 @@ class Orders:
         if not self.shared.serving:
             self.room_bytes -= size
 
-    def wanted_copies(self, pending: PendingEnqueue) -> int:
-        """Fewer are NOT_ENOUGH_COPIES to this caller (rulings.md 1)."""
+    def wanted_copies(self, pending: PendingEnqueue, queue_id: int | None = None) -> int:
+        """Fewer are NOT_ENOUGH_COPIES to this caller (rulings.md 1). `queue_id`: of a member of the macro queue."""
         machine = self.machine
-        queue_id = machine.queue_id(pending.call.queue)
-        require_two = queue_id is not None and machine.queue(queue_id).config.require_two
+        queue_id = queue_id or machine.queue_id(pending.call.queue)
+        require_two = (
+            queue_id is not None and machine.has_queue(queue_id) and machine.queue(queue_id).config.require_two
+        )
         return max(pending.min_copies, 2 if require_two else 1)
 
     def _answer_repetition(self, pending: PendingEnqueue, run: DuplicateRun, wanted: int) -> None:
@@ -364,9 +377,8 @@ class Orders:
             self.shared.outbox.send(hold_reject=HoldReject(key=held_key(pending), duplicate_of=run.log_index))
             return
 
-        queue_id = self.machine.queue_id(pending.call.queue)
-        queue = self.machine.queue(queue_id) if queue_id is not None else None
-        handles = self.machine.handle_prefix(queue_id or 0)
+        queue = self.machine.home_of(run, pending.call.queue)
+        handles = self.machine.handle_prefix(queue.queue_id if queue is not None else 0)
 
         def answer() -> None:
             done = repeated(run, self.mastership.commit.copies, queue, pending.call.columns, handles)
@@ -381,14 +393,22 @@ class Orders:
         if found is not None:
             results, duplicate = list(found.results), True
         else:
-            plan = plan_settle(machine.state, self.time_ms, call)
-            results, duplicate = list(plan.results), False
-            if plan.header is not None:
-                self.order(plan.header)
-                self.parts.consumers.pump([plan.header.settle.queue_id])
+            results, duplicate = self._ordered_settlements(call), False
         # Waited for even when nothing changes: a result may rest on a settle that is ordered and not committed yet.
         done = SettleDone(results, duplicate)
         self.when_committed(self.shared.log.last_index, lambda: self.reply(waiter, done), self.moved(waiter))
+
+    def _ordered_settlements(self, call: SettleCall) -> list[SettleResult]:
+        state = self.machine.state
+        if state.macros.by_name and call.queue in state.macros.by_name:
+            headers, results = plan_settle_macro(state, self.time_ms, call)
+        else:
+            plan = plan_settle(state, self.time_ms, call)
+            headers, results = [] if plan.header is None else [plan.header], plan.results
+        for header in headers:
+            self.order(header)
+            self.parts.consumers.pump([header.settle.queue_id])
+        return list(results)
 
     def expire(self) -> None:
         """Order what time brings: leases and messages that end, messages that become persistent."""

@@ -13,6 +13,7 @@ from replica.machine import (
     DefaultsCall,
     DeleteWeightsCall,
     ForgetCall,
+    MacroCall,
     PublishWeightsCall,
     QueueCall,
     RegisterCall,
@@ -178,6 +179,13 @@ class ReadWeights(NamedTuple):
     """None: all of them, without their weights."""
 
 
+class ReadMacros(NamedTuple):
+    """Look at macro queues; what is seen is answered when it is on every copy. Orders nothing."""
+
+    name: str | None
+    """None: all of them."""
+
+
 class StageRows(NamedTuple):
     """Keep a part aside."""
 
@@ -219,13 +227,16 @@ SideCall = (
     | AckBatchCall
     | PublishWeightsCall
     | DeleteWeightsCall
+    | MacroCall
 )
 """About what stands beside the queues and their messages: at most one record."""
 StagingCall = StageRows | Publish | Unstage | ReleaseWriter | AwaitOrdered
 """About staged rows and their writers."""
 
 
-AnyCall = SettleCall | SendReply | Transact | OpenUnitCall | QueueCall | StagingCall | SideCall | ReadWeights
+ReadCall = ReadWeights | ReadMacros
+"""Of what stands beside the queues: no record."""
+AnyCall = SettleCall | SendReply | Transact | OpenUnitCall | QueueCall | StagingCall | SideCall | ReadCall
 
 
 @dataclass(slots=True, eq=False)

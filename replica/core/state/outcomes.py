@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from replica.machine import MessageProgress, Placed, SegmentSlice, ToldWeights
+    from replica.machine import MessageProgress, Placed, SegmentSlice, ShownMacro, ToldWeights
     from replica.machine.plan.unit_identity import RepeatedNumber
     from tandemq.peer.v1.record_pb2 import ReactionCounts
     from tandemq.v1.common_pb2 import Reason
@@ -34,6 +34,8 @@ class EnqueueDone(NamedTuple):
     """First half of the messages' handles, where the queue's type completes later than STORED."""
     doubles: Sequence[tuple[int, int]] = ()
     """(ordinal, index of the message that had its dedup id first)."""
+    member_queue: str = ""
+    """The queue that it entered, where it was sent to a macro queue."""
 
 
 class UnitDone(NamedTuple):
@@ -143,6 +145,12 @@ class QueueDone(NamedTuple):
     duplicate: bool
 
 
+class MacrosDone(NamedTuple):
+    """What was seen of macro queues is on every copy."""
+
+    macros: Sequence[ShownMacro]
+
+
 class WeightsDone(NamedTuple):
     """What was seen of routing weights is on every copy."""
 
@@ -214,6 +222,7 @@ Answer = (
     | DepthsMet
     | QueueDone
     | WeightsDone
+    | MacrosDone
     | SweepDone
     | StagingDone
     | Failed

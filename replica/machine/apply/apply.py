@@ -21,6 +21,7 @@ from replica.machine.apply.sides import apply_passed, apply_side
 from replica.machine.apply.stage import apply_staging, end_staged, note_unit, take_staged
 from replica.machine.apply.time import apply_expire, end_lease, place, return_messages, return_undone
 from replica.machine.features.batches import note_acked, note_batch
+from replica.machine.features.macros import apply_macro
 from replica.machine.features.readers import apply_reader
 from replica.machine.features.weights import apply_weights
 from replica.machine.plan.settle import ACK, EXTEND, REJECT, RELEASE, settled_key
@@ -119,6 +120,9 @@ def _beside_queues(state: State, log_index: int, header: record_pb2.RecordHeader
         case "weights":
             apply_weights(state, header.time_ms, header.weights)
             return Applied((), [])
+        case "macro":
+            apply_macro(state, header.time_ms, header.macro)
+            return Applied((), [])
         case "side":
             return apply_side(state, log_index, header.time_ms, header.side)
         case "passed":
@@ -176,15 +180,14 @@ def _of_no_queue(state: State, freed: list[int]) -> list[int]:
 def _enqueue(
     state: State, log_index: int, epoch: int, header: record_pb2.RecordHeader, op: record_pb2.EnqueueOp
 ) -> Applied:
-    time_ms, fingerprint = header.time_ms, header.request_hash & 0xFFFFFFFF
+    time_ms = header.time_ms
     queue = state.queues[op.queue_id]
     refusals = tuple((refusal.ordinal, refusal.reason) for refusal in op.refusals) if op.refusals else ()
     doubles = tuple((double.ordinal, double.index) for double in op.duplicates) if op.duplicates else ()
     count = op.count - len(refusals) - len(doubles)
-    if op.client_id:
+    if op.client_id or op.macro_id:
         answer = op.first_index, log_index, epoch, refusals, op.downgraded, doubles
-        run = DuplicateRun(op.first_sequence, op.count, *answer)
-        state.producers.add(op.queue_id, op.client_id, run, time_ms, fingerprint)
+        _note_sender(state, header, op, DuplicateRun(op.first_sequence, op.count, *answer))
     queue.last_activity_ms = time_ms
     if refusals:
         queue.totals.refused_full += any(reason == common_pb2.REASON_QUEUE_FULL for _, reason in refusals)
@@ -243,6 +246,16 @@ def _enqueue(
     _show(state, log_index, queue, op)
     touched = (op.queue_id, source_id, *(left.queue_id for left in op.more_moved_from)) if source_id else (op.queue_id,)
     return Applied(touched, freed)
+
+
+def _note_sender(state: State, header: record_pb2.RecordHeader, op: record_pb2.EnqueueOp, run: DuplicateRun) -> None:
+    """A producer's sequences are those of the macro queue, where it has sent to one (M2)."""
+    if op.macro_id:
+        state.macros.by_id[op.macro_id].last = op.queue_id
+        run = run._replace(queue_id=op.queue_id)
+    if op.client_id:
+        fingerprint = header.request_hash & 0xFFFFFFFF
+        state.producers.add(op.macro_id or op.queue_id, op.client_id, run, header.time_ms, fingerprint)
 
 
 def _show(state: State, log_index: int, queue: QueueState, op: record_pb2.EnqueueOp) -> None:
@@ -316,6 +329,8 @@ def _marked(marks: Sequence[int], start: int, end: int) -> Iterable[Run]:
 def _lease(state: State, lease_id: int, time_ms: int, op: record_pb2.LeaseOp) -> Applied:
     queue = state.queues[op.queue_id]
     freed: list[int] = []
+    if op.macro_id:
+        state.macros.by_id[op.macro_id].last = op.queue_id
     if op.reaction:
         lock(state, lease_id, op)
         return Applied((op.queue_id,), freed, lease_id)

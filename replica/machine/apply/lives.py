@@ -29,6 +29,7 @@ def delete(state: State, queue: QueueState, freed: list[int]) -> None:
     state.own_sides.pop(queue.queue_id, None)
     state.producers.forget_queue(queue.queue_id)
     forget_batches(state, queue.queue_id)
+    state.macros.forget_queue(queue.queue_id)
     state.gone.add(queue.totals)
     forget_queue(state, queue.queue_id, freed)
 

@@ -63,14 +63,9 @@ class EnqueueCall:
 def plan_enqueue(state: State, now_ms: int, call: EnqueueCall, *, full: bool = False) -> EnqueuePlan:
     """`full`: others wait for room, so that there is none for this one."""
     queue = state.named(call.queue)
-    count = call.columns.count
-    if not 1 <= count <= state.limits.batch_messages_max:
-        raise Refused(
-            common_pb2.REASON_BAD_REQUEST,
-            f"{count} messages in a batch; it may have 1 to {state.limits.batch_messages_max}",
-        )
+    check_count(state, call)
     # Before any other test: a repetition gets the first answer although the queue has changed since.
-    repeated = _repetition(state, queue, call)
+    repeated = find_repeated(state, queue.queue_id, queue.name, call)
     if repeated is not None:
         return Repeated(repeated)
     if call.left_out is None:
@@ -80,6 +75,15 @@ def plan_enqueue(state: State, now_ms: int, call: EnqueueCall, *, full: bool = F
     return Fresh(header_of(state, queue, now_ms, call, full=full))
 
 
+def check_count(state: State, call: EnqueueCall) -> None:
+    count = call.columns.count
+    if not 1 <= count <= state.limits.batch_messages_max:
+        raise Refused(
+            common_pb2.REASON_BAD_REQUEST,
+            f"{count} messages in a batch; it may have 1 to {state.limits.batch_messages_max}",
+        )
+
+
 def check_may_enqueue(queue: QueueState, member: str) -> None:
     if member not in queue.open_members:
         raise Refused(common_pb2.REASON_INVALID_STATE, f"queue {queue.name} is not open at {member}; open it first")
@@ -87,7 +91,10 @@ def check_may_enqueue(queue: QueueState, member: str) -> None:
         raise disabled(queue.name, queue.config)
 
 
-def _repetition(state: State, queue: QueueState, call: EnqueueCall) -> DuplicateRun | None:
+def find_repeated(state: State, queue_id: int, name: str, call: EnqueueCall) -> DuplicateRun | None:
+    """The first answer to a batch that was executed; None: it was not. The identity is that of a queue, or of a macro
+    queue. Refused where its sequences say that it can be neither.
+    """
     if call.request_id:
         answer = state.requests.find(call.request_id, call.request_hash)
         return None if answer is None else answer.duplicate_run()
@@ -97,7 +104,7 @@ def _repetition(state: State, queue: QueueState, call: EnqueueCall) -> Duplicate
             f"a batch needs a client id of 1 to {CLIENT_ID_BYTES_MAX} bytes and sequences from 1, or a request id",
         )
     first, end = call.first_sequence, call.first_sequence + call.columns.count
-    producer = state.producers.get(queue.queue_id, call.client_id)
+    producer = state.producers.get(queue_id, call.client_id)
     last = producer.last_sequence if producer else 0
     if first == last + 1:
         return None
@@ -129,7 +136,7 @@ def _repetition(state: State, queue: QueueState, call: EnqueueCall) -> Duplicate
         how = "in other batches" if found is None else "with other content"
         raise Refused(
             common_pb2.REASON_REQUEST_MISMATCH,
-            f"sequences {first} to {end - 1} of queue {queue.name}: up to {last} they were executed {how}, and this "
+            f"sequences {first} to {end - 1} of queue {name}: up to {last} they were executed {how}, and this "
             "batch was not: another producer uses this client id or used it before, or this one re-cut its "
             "batches; go on under a new client id",
             known,

@@ -80,7 +80,9 @@ def _create(state: State, member_names: Sequence[str], call: QueueCall) -> recor
 
 
 def check_free(state: State, name: str) -> None:
-    """Names and aliases share one table."""
+    """Names, aliases and macro queues share one name space (M1)."""
+    if name in state.macros.by_name:
+        raise Refused(common_pb2.REASON_QUEUE_EXISTS, f"{name} is a macro queue", {"queue": name})
     queue_id = state.ids.get(name)
     if queue_id is None:
         return

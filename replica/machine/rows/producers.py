@@ -19,6 +19,7 @@ class _ChunkRow(msgspec.Struct, array_like=True):
     columns: list[bytes]
     refusals: list[tuple[int, list[tuple[int, int]]]]
     doubles: list[tuple[int, list[tuple[int, int]]]] = msgspec.field(default_factory=list)
+    queues: list[tuple[int, int]] = msgspec.field(default_factory=list)
 
 
 class ProducerRow(msgspec.Struct, array_like=True):
@@ -41,7 +42,8 @@ def _chunk_row(chunk: Chunk) -> _ChunkRow:
     columns = [bytes_of(column) for column in (chunk.sequences, chunk.indexes, chunk.logs, chunk.flags)]
     refusals = [(row, [(at, int(why)) for at, why in refused]) for row, refused in sorted(chunk.refusals.items())]
     doubles = [(row, list(double)) for row, double in sorted(chunk.doubles.items())]
-    return _ChunkRow(chunk.epoch, chunk.base, chunk.end_sequence, chunk.time_ms, columns, refusals, doubles)
+    queues = sorted(chunk.queues.items())
+    return _ChunkRow(chunk.epoch, chunk.base, chunk.end_sequence, chunk.time_ms, columns, refusals, doubles, queues)
 
 
 def producer_of(row: ProducerRow) -> Producer:
@@ -56,6 +58,7 @@ def producer_of(row: ProducerRow) -> Producer:
         chunk.end_sequence, chunk.time_ms = kept.end_sequence, kept.time_ms
         chunk.refusals = {at: _refusals(refused) for at, refused in kept.refusals}
         chunk.doubles = {at: tuple(doubles) for at, doubles in kept.doubles}
+        chunk.queues = dict(kept.queues)
         producer.chunks.append(chunk)
         producer.rows += len(chunk.sequences)
     return producer

@@ -17,6 +17,7 @@ import msgspec
 
 from replica.machine.apply.groups import keep_lines, read_lines
 from replica.machine.features.batches import BatchRow, batch_rows, batches_of
+from replica.machine.features.macros import MacroRow, macro_rows, macros_of
 from replica.machine.features.readers import ReaderRow, reader_of, reader_row
 from replica.machine.features.weights import WeightRow, weight_rows, weights_of
 from replica.machine.rows.completions import CompletionRow, completion_row, completions_of
@@ -64,6 +65,7 @@ class _DomainRow(msgspec.Struct, array_like=True):
     weights_version: int = 0
     history_id: bytes = b""
     shared: list[tuple[int, int]] = msgspec.field(default_factory=list)
+    macros: list[MacroRow] = msgspec.field(default_factory=list)
 
 
 class _LeaseRow(msgspec.Struct, array_like=True):
@@ -165,6 +167,7 @@ def sections(state: State, *, anew: bool) -> list[bytes]:
         state.weights_version,
         state.history_id,
         sorted(state.shared.items()),
+        macro_rows(state),
     )
     return [
         framed(domain),
@@ -280,6 +283,7 @@ def restore(data: bytes, limits: Limits) -> State:
     state.batches = batches_of(head.batches)
     state.weights, state.weights_version = weights_of(head.weights), head.weights_version
     state.history_id, state.shared = head.history_id, dict(head.shared)
+    state.macros = macros_of(head.macros)
     state.readers_lost, state.reader_records = head.readers_lost, head.reader_records
     if head.stages is not None:
         state.stages = stages_of(head.stages)

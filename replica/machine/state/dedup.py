@@ -34,6 +34,7 @@ class DuplicateRun(NamedTuple):
     refusals: Refusals
     downgraded: bool = False
     doubles: Doubles = ()
+    queue_id: int = 0  # that the messages entered, where it was sent to a macro queue
 
 
 class Chunk:
@@ -41,7 +42,7 @@ class Chunk:
 
     __slots__ = (
         *("base", "doubles", "end_sequence", "epoch", "flags", "indexes"),
-        *("logs", "refusals", "sequences", "time_ms"),
+        *("logs", "queues", "refusals", "sequences", "time_ms"),
     )
 
     def __init__(self, epoch: int, base: tuple[int, int, int]) -> None:
@@ -53,6 +54,7 @@ class Chunk:
         self.flags: array[int] = array("B")
         self.refusals: dict[int, Refusals] = {}  # by row
         self.doubles: dict[int, Doubles] = {}  # by row
+        self.queues: dict[int, int] = {}  # by row, of a macro queue
         self.end_sequence = base[0]  # one beyond the last
         self.time_ms = 0  # of the last row
 
@@ -72,6 +74,8 @@ class Chunk:
             self.refusals[len(self.sequences)] = run.refusals
         if run.doubles:
             self.doubles[len(self.sequences)] = run.doubles
+        if run.queue_id:
+            self.queues[len(self.sequences)] = run.queue_id
         if run.first_index:
             self.indexes.append(run.first_index - self.base[1])
         else:
@@ -92,7 +96,8 @@ class Chunk:
         refusals = self.refusals.get(row, ())
         log_index, downgraded = self.base[2] + self.logs[row], bool(flags & _DOWNGRADED)
         doubles = self.doubles.get(row, ())
-        return DuplicateRun(first, end - first, index, log_index, self.epoch, refusals, downgraded, doubles)
+        answer = first, end - first, index, log_index, self.epoch, refusals, downgraded, doubles
+        return DuplicateRun(*answer, self.queues.get(row, 0))
 
 
 class Producer:

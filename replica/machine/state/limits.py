@@ -66,6 +66,8 @@ class Limits:
     batch_consumers_max: int = 100  # who takes numbered batches (replicated)
     weight_tables_max: int = 100  # tables of routing weights
     weights_max: int = 1_000  # queues in one of them
+    macros_max: int = 10_000  # macro queues
+    macro_members_max: int = 1_000  # of one of them
 
     # Identity of retries (replicated): kept for this many sequences or this long, whichever is more...
     dedup_sequences: int = 65_536

@@ -19,7 +19,20 @@ from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 REQUEST_ID_BYTES = 16
 _ROW = struct.Struct(">QBQQQ")  # request hash, kind, log index, epoch, version of the queue after it
-_KINDS = ("enqueue", "lease", "settle", "queue", "reply", "remove", "alias", "defaults", "reader", "weights", "txn")
+_KINDS = (
+    "enqueue",
+    "lease",
+    "settle",
+    "queue",
+    "reply",
+    "remove",
+    "alias",
+    "defaults",
+    "reader",
+    "weights",
+    "txn",
+    "macro",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +49,7 @@ class RequestAnswer:
     refusals: Refusals = ()
     doubles: Doubles = ()
     downgraded: bool = False
+    macro_id: int = 0  # not 0: it was sent to this macro queue
     # lease
     lease_id: int = 0
     ranges: Sequence[common_pb2.IndexRange] = ()
@@ -58,7 +72,7 @@ class RequestAnswer:
 
     def duplicate_run(self) -> DuplicateRun:
         answer = self.first_index, self.log_index, self.epoch, self.refusals, self.downgraded, self.doubles
-        return DuplicateRun(0, self.count, *answer)
+        return DuplicateRun(0, self.count, *answer, self.queue_id if self.macro_id else 0)
 
 
 def lease_id_of(epoch: int, log_index: int) -> int:
@@ -148,7 +162,7 @@ def _answer_of(kind: str, header: record_pb2.RecordHeader, name: str) -> record_
         case "alias":
             told = record_pb2.QueueOp(queue_id=header.alias.queue_id, name=name)
             return record_pb2.RecordHeader(queue=told)
-        case "defaults" | "reader":
+        case "defaults" | "reader" | "macro":
             return record_pb2.RecordHeader()
         case "weights":
             table = header.weights
@@ -173,6 +187,7 @@ def _kept(made: record_pb2.EnqueueOp) -> record_pb2.EnqueueOp:
         refusals=made.refusals,
         duplicates=made.duplicates,
         downgraded=made.downgraded,
+        macro_id=made.macro_id,
     )
 
 
@@ -214,6 +229,7 @@ def _parse(kind: str, data: bytes, log_index: int, epoch: int, version: int) -> 
                 refusals=refusals,
                 doubles=tuple((double.ordinal, double.index) for double in made.duplicates),
                 downgraded=made.downgraded,
+                macro_id=made.macro_id,
             )
         case "lease":
             lease = answer.lease

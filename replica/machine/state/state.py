@@ -18,6 +18,7 @@ from replica.machine.state.errors import Refused
 from replica.machine.state.gathering import UNGATHERED, WholeGroups
 from replica.machine.state.idle import IdleQueues
 from replica.machine.state.limits import Limits
+from replica.machine.state.macros import Macros
 from replica.machine.state.queue import Lease, QueueState, Totals
 from replica.machine.state.requests import Requests
 from replica.machine.state.stages import Stages
@@ -63,6 +64,7 @@ class State:
         self.batches: dict[tuple[int, str], BatchConsumer] = {}  # by queue and consumer
         self.weights: dict[str, WeightTable] = {}  # for routing, by name
         self.weights_version = 0  # of the last publication; versions are never used again
+        self.macros = Macros()
         self.producers = Producers(limits)
         self.requests = Requests(limits)
         self.stages = Stages()
@@ -97,9 +99,16 @@ class State:
     def named(self, name: str) -> QueueState:
         queue_id = self.ids.get(name)
         if queue_id is None:
-            text = f"there is no queue {name!r}; create it first"
-            raise Refused(common_pb2.REASON_QUEUE_NOT_FOUND, text, {"queue": name})
+            raise self.unnamed(name)
         return self.queues[queue_id]
+
+    def unnamed(self, name: str) -> Refused:
+        """Why no queue is meant by that name."""
+        if name in self.macros.by_name:
+            text = f"{name} is a macro queue, and this call is about one queue; name the member that you mean"
+            return Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": name})
+        text = f"there is no queue {name!r}; create it first"
+        return Refused(common_pb2.REASON_QUEUE_NOT_FOUND, text, {"queue": name})
 
     def numbered(self, queue_id: int) -> QueueState:
         queue = self.queues.get(queue_id)

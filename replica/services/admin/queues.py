@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 
 from replica.core.state.calls import PendingCall
-from replica.core.state.outcomes import Failed, Moved, QueueDone, WeightsDone
+from replica.core.state.outcomes import Failed, MacrosDone, Moved, QueueDone, WeightsDone
 from replica.machine import QueueCall, Refused
 from replica.node.attached import AttachedClients
 from replica.node.counting import until_committed
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from replica.core.domain import Domain
-    from replica.core.state.calls import ReadWeights, SideCall
+    from replica.core.state.calls import ReadCall, SideCall
     from replica.node.members import Members
     from replica.rpc.handlers import Method
 
@@ -182,9 +182,7 @@ class AdminHandlers:
                 return await asyncio.wait_for(until_committed(domain), forward.park_s(context, self.members.park_ms))
         return True
 
-    async def run(
-        self, domain: Domain, call: QueueCall | SideCall | ReadWeights, reply: Callable[[Any], Any]
-    ) -> Answered:
+    async def run(self, domain: Domain, call: QueueCall | SideCall | ReadCall, reply: Callable[[Any], Any]) -> Answered:
         """Have it ordered, and make the reply of what was done."""
         node, waiter = self.members.node, FutureWaiter()
         domain.submit(PendingCall(waiter, call), node.clock.now_ms())
@@ -192,7 +190,7 @@ class AdminHandlers:
         result = await waiter.future
         if isinstance(result, (Failed, Moved)):
             return result
-        assert isinstance(result, (QueueDone, WeightsDone))
+        assert isinstance(result, (QueueDone, WeightsDone, MacrosDone))
         try:
             response = reply(result)
         except Refused as refused:  # a repetition of what created a queue that has been deleted since

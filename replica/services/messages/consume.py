@@ -252,8 +252,7 @@ class ConsumeStream:
         machine = self.domain.shared.machine
         duration_ms = self.consumer.duration_ms
         if not duration_ms and machine is not None:
-            queue_id = machine.queue_id(self.consumer.queue)
-            duration_ms = milliseconds(machine.queue(queue_id).config.lease_duration) if queue_id is not None else 0
+            duration_ms = machine.lease_ms(self.consumer.queue)
         lease = Duration()
         lease.FromMilliseconds(duration_ms)
         opened = ConsumeOpened(header=self.header(), lease_duration=lease)
@@ -306,7 +305,7 @@ class ConsumeStream:
             elif kind == "reply":
                 reply = request.reply
                 answering = SettleWaiter(self, reply.settle_id, 1)
-                queue = self.consumer.queue
+                queue = self.domain.consumers.fan_in.answered_at(self.consumer.queue, reply.lease_id)
                 if (problem := problem_of_answer(reply.message)) is not None:
                     answering.answer(problem)
                 else:
@@ -476,6 +475,6 @@ async def _serve(
 
 async def _check_queue(members: Members, domain: Domain, open_: ConsumeOpen, context: grpc.aio.ServicerContext) -> None:  # type: ignore[type-arg]  # serializers are bytes
     machine = domain.shared.machine
-    if machine is not None and machine.queue_id(open_.queue) is None:
+    if machine is not None and not machine.knows(open_.queue):
         message = f"there is no queue {open_.queue!r} at {members.pair or members.member}; create it first"
         await abort(context, refusal(Reason.REASON_QUEUE_NOT_FOUND, message))

@@ -140,7 +140,9 @@ class QueueHandlers:
             await abort(context, result)
         response = self._enqueued(self.members.of_queue(parsed.queue), parsed, result)
         if result.handles and full_until_ms:
-            await self._wait_for_ends(parsed.queue, response, (full_until_ms - node.clock.now_ms()) / 1_000)
+            await self._wait_for_ends(
+                result.member_queue or parsed.queue, response, (full_until_ms - node.clock.now_ms()) / 1_000
+            )
         return response.SerializeToString()
 
     async def _elsewhere(self, request: EnqueueRequest, context: Context) -> bytes:
@@ -211,7 +213,7 @@ class QueueHandlers:
         header = header_of(self.members, domain, volatile=done.volatile)
         header.epoch, header.copies = done.epoch, done.copies
         header.level = level_of(done.copies, volatile=done.volatile)
-        response = EnqueueResponse(header=header, duplicate=done.duplicate)
+        response = EnqueueResponse(header=header, duplicate=done.duplicate, member_queue=done.member_queue)
         response.results.extend(results_of(domain.shared.domain, request.queue, request.messages, done))
         return response
 
@@ -308,8 +310,12 @@ class QueueHandlers:
         # Who is master, and in which epoch, is answered as it was when the messages were leased.
         header = header_of(self.members, domain)
         response = DequeueResponse(header=header, lease_id=result.lease_id, duplicate=result.duplicate)
+        machine = domain.shared.machine
+        is_macro = machine is not None and request.queue in machine.state.macros.by_name
+        response.member_queue = result.queue if is_macro else ""
+        queue = response.member_queue or request.queue
         rows = bodies.fill_rows(
-            self.members.node.store, domain.shared, request.queue, result.lease_id, result.slices, response.messages
+            self.members.node.store, domain.shared, queue, result.lease_id, result.slices, response.messages
         )
         in_slice = 0
         for properties in rows:
@@ -387,6 +393,9 @@ class QueueHandlers:
         machine = domain.shared.machine
         queue_id = machine.queue_id(request.queue) if machine is not None else None
         if machine is None or queue_id is None:
+            if machine is not None:
+                why = machine.state.unnamed(request.queue)
+                return Failed(why.reason, why.message, why.metadata, None)
             return refusal(Reason.REASON_QUEUE_NOT_FOUND, f"there is no queue {request.queue!r}; create it first")
         limit = min(request.max_messages or BROWSE_PAGE, BROWSE_PAGE_MAX)
         if asked is not None:

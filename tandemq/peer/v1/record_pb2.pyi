@@ -1,4 +1,5 @@
 from tandemq.v1 import common_pb2 as _common_pb2
+from tandemq.v1 import macro_service_pb2 as _macro_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as _queue_admin_service_pb2
 from tandemq.v1 import queue_service_pb2 as _queue_service_pb2
 from google.protobuf.internal import containers as _containers
@@ -9,6 +10,14 @@ from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class MacroAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MACRO_ACTION_UNSPECIFIED: _ClassVar[MacroAction]
+    MACRO_ACTION_CREATE: _ClassVar[MacroAction]
+    MACRO_ACTION_ADD: _ClassVar[MacroAction]
+    MACRO_ACTION_REMOVE: _ClassVar[MacroAction]
+    MACRO_ACTION_DELETE: _ClassVar[MacroAction]
 
 class QueueAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -44,6 +53,11 @@ class WeightsAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WEIGHTS_ACTION_UNSPECIFIED: _ClassVar[WeightsAction]
     WEIGHTS_ACTION_PUBLISH: _ClassVar[WeightsAction]
     WEIGHTS_ACTION_DELETE: _ClassVar[WeightsAction]
+MACRO_ACTION_UNSPECIFIED: MacroAction
+MACRO_ACTION_CREATE: MacroAction
+MACRO_ACTION_ADD: MacroAction
+MACRO_ACTION_REMOVE: MacroAction
+MACRO_ACTION_DELETE: MacroAction
 QUEUE_ACTION_UNSPECIFIED: QueueAction
 QUEUE_ACTION_CREATE: QueueAction
 QUEUE_ACTION_UPDATE: QueueAction
@@ -69,7 +83,7 @@ WEIGHTS_ACTION_PUBLISH: WeightsAction
 WEIGHTS_ACTION_DELETE: WeightsAction
 
 class RecordHeader(_message.Message):
-    __slots__ = ("time_ms", "request_id", "request_hash", "enqueue", "lease", "settle", "expire", "queue", "role", "reply", "alias", "defaults", "remove", "save", "reader", "txn", "stage", "publish", "unstage", "release", "weights", "side", "passed")
+    __slots__ = ("time_ms", "request_id", "request_hash", "enqueue", "lease", "settle", "expire", "queue", "role", "reply", "alias", "defaults", "remove", "save", "reader", "txn", "stage", "publish", "unstage", "release", "weights", "side", "passed", "macro")
     TIME_MS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_HASH_FIELD_NUMBER: _ClassVar[int]
@@ -93,6 +107,7 @@ class RecordHeader(_message.Message):
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     SIDE_FIELD_NUMBER: _ClassVar[int]
     PASSED_FIELD_NUMBER: _ClassVar[int]
+    MACRO_FIELD_NUMBER: _ClassVar[int]
     time_ms: int
     request_id: bytes
     request_hash: int
@@ -116,7 +131,26 @@ class RecordHeader(_message.Message):
     weights: WeightsOp
     side: SideOp
     passed: PassedOp
-    def __init__(self, time_ms: _Optional[int] = ..., request_id: _Optional[bytes] = ..., request_hash: _Optional[int] = ..., enqueue: _Optional[_Union[EnqueueOp, _Mapping]] = ..., lease: _Optional[_Union[LeaseOp, _Mapping]] = ..., settle: _Optional[_Union[SettleOp, _Mapping]] = ..., expire: _Optional[_Union[ExpireOp, _Mapping]] = ..., queue: _Optional[_Union[QueueOp, _Mapping]] = ..., role: _Optional[_Union[RoleOp, _Mapping]] = ..., reply: _Optional[_Union[ReplyOp, _Mapping]] = ..., alias: _Optional[_Union[AliasOp, _Mapping]] = ..., defaults: _Optional[_Union[DefaultsOp, _Mapping]] = ..., remove: _Optional[_Union[RemoveOp, _Mapping]] = ..., save: _Optional[_Union[SaveOp, _Mapping]] = ..., reader: _Optional[_Union[ReaderOp, _Mapping]] = ..., txn: _Optional[_Union[TxnOp, _Mapping]] = ..., stage: _Optional[_Union[StageOp, _Mapping]] = ..., publish: _Optional[_Union[PublishOp, _Mapping]] = ..., unstage: _Optional[_Union[UnstageOp, _Mapping]] = ..., release: _Optional[_Union[ReleaseOp, _Mapping]] = ..., weights: _Optional[_Union[WeightsOp, _Mapping]] = ..., side: _Optional[_Union[SideOp, _Mapping]] = ..., passed: _Optional[_Union[PassedOp, _Mapping]] = ...) -> None: ...
+    macro: MacroOp
+    def __init__(self, time_ms: _Optional[int] = ..., request_id: _Optional[bytes] = ..., request_hash: _Optional[int] = ..., enqueue: _Optional[_Union[EnqueueOp, _Mapping]] = ..., lease: _Optional[_Union[LeaseOp, _Mapping]] = ..., settle: _Optional[_Union[SettleOp, _Mapping]] = ..., expire: _Optional[_Union[ExpireOp, _Mapping]] = ..., queue: _Optional[_Union[QueueOp, _Mapping]] = ..., role: _Optional[_Union[RoleOp, _Mapping]] = ..., reply: _Optional[_Union[ReplyOp, _Mapping]] = ..., alias: _Optional[_Union[AliasOp, _Mapping]] = ..., defaults: _Optional[_Union[DefaultsOp, _Mapping]] = ..., remove: _Optional[_Union[RemoveOp, _Mapping]] = ..., save: _Optional[_Union[SaveOp, _Mapping]] = ..., reader: _Optional[_Union[ReaderOp, _Mapping]] = ..., txn: _Optional[_Union[TxnOp, _Mapping]] = ..., stage: _Optional[_Union[StageOp, _Mapping]] = ..., publish: _Optional[_Union[PublishOp, _Mapping]] = ..., unstage: _Optional[_Union[UnstageOp, _Mapping]] = ..., release: _Optional[_Union[ReleaseOp, _Mapping]] = ..., weights: _Optional[_Union[WeightsOp, _Mapping]] = ..., side: _Optional[_Union[SideOp, _Mapping]] = ..., passed: _Optional[_Union[PassedOp, _Mapping]] = ..., macro: _Optional[_Union[MacroOp, _Mapping]] = ...) -> None: ...
+
+class MacroOp(_message.Message):
+    __slots__ = ("action", "macro_id", "name", "relationship", "policy", "queue_id", "priority")
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    MACRO_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    RELATIONSHIP_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    action: MacroAction
+    macro_id: int
+    name: str
+    relationship: _macro_service_pb2.Relationship
+    policy: _macro_service_pb2.MacroPolicy
+    queue_id: int
+    priority: int
+    def __init__(self, action: _Optional[_Union[MacroAction, str]] = ..., macro_id: _Optional[int] = ..., name: _Optional[str] = ..., relationship: _Optional[_Union[_macro_service_pb2.Relationship, str]] = ..., policy: _Optional[_Union[_macro_service_pb2.MacroPolicy, str]] = ..., queue_id: _Optional[int] = ..., priority: _Optional[int] = ...) -> None: ...
 
 class SideOp(_message.Message):
     __slots__ = ("domain", "history_id", "queue_id", "side_id", "begins", "name", "config", "member", "first", "count", "payload_bytes")
@@ -181,7 +215,7 @@ class Refusal(_message.Message):
     def __init__(self, ordinal: _Optional[int] = ..., reason: _Optional[_Union[_common_pb2.Reason, str]] = ...) -> None: ...
 
 class EnqueueOp(_message.Message):
-    __slots__ = ("queue_id", "client_id", "first_sequence", "count", "first_index", "refusals", "priorities", "expires_at_ms", "volatiles", "payload_bytes", "downgraded", "internal", "deliver_at_ms", "groups", "dedup_ids", "duplicates", "moved_from", "moved_final", "dropped", "addressed", "answers", "first_ordinal", "queue", "updated", "group_sequences", "lasts_in_group", "group_bytes", "staged", "kept", "more_moved_from")
+    __slots__ = ("queue_id", "client_id", "first_sequence", "count", "first_index", "refusals", "priorities", "expires_at_ms", "volatiles", "payload_bytes", "downgraded", "internal", "deliver_at_ms", "groups", "dedup_ids", "duplicates", "moved_from", "moved_final", "dropped", "addressed", "answers", "first_ordinal", "queue", "updated", "group_sequences", "lasts_in_group", "group_bytes", "staged", "kept", "more_moved_from", "macro_id")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -212,6 +246,7 @@ class EnqueueOp(_message.Message):
     STAGED_FIELD_NUMBER: _ClassVar[int]
     KEPT_FIELD_NUMBER: _ClassVar[int]
     MORE_MOVED_FROM_FIELD_NUMBER: _ClassVar[int]
+    MACRO_ID_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     client_id: bytes
     first_sequence: int
@@ -242,7 +277,8 @@ class EnqueueOp(_message.Message):
     staged: int
     kept: KeptKey
     more_moved_from: _containers.RepeatedCompositeFieldContainer[QueueRanges]
-    def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., duplicates: _Optional[_Iterable[_Union[_queue_service_pb2.EntryDuplicate, _Mapping]]] = ..., moved_from: _Optional[_Union[QueueRanges, _Mapping]] = ..., moved_final: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., dropped: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., addressed: _Optional[_Iterable[int]] = ..., answers: _Optional[_Union[QueueRanges, _Mapping]] = ..., first_ordinal: _Optional[int] = ..., queue: _Optional[str] = ..., updated: bool = ..., group_sequences: _Optional[_Iterable[int]] = ..., lasts_in_group: _Optional[_Iterable[bool]] = ..., group_bytes: _Optional[_Iterable[int]] = ..., staged: _Optional[int] = ..., kept: _Optional[_Union[KeptKey, _Mapping]] = ..., more_moved_from: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ...) -> None: ...
+    macro_id: int
+    def __init__(self, queue_id: _Optional[int] = ..., client_id: _Optional[bytes] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., refusals: _Optional[_Iterable[_Union[Refusal, _Mapping]]] = ..., priorities: _Optional[_Iterable[int]] = ..., expires_at_ms: _Optional[_Iterable[int]] = ..., volatiles: _Optional[_Iterable[int]] = ..., payload_bytes: _Optional[int] = ..., downgraded: bool = ..., internal: bool = ..., deliver_at_ms: _Optional[_Iterable[int]] = ..., groups: _Optional[_Iterable[int]] = ..., dedup_ids: _Optional[_Iterable[str]] = ..., duplicates: _Optional[_Iterable[_Union[_queue_service_pb2.EntryDuplicate, _Mapping]]] = ..., moved_from: _Optional[_Union[QueueRanges, _Mapping]] = ..., moved_final: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., dropped: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., addressed: _Optional[_Iterable[int]] = ..., answers: _Optional[_Union[QueueRanges, _Mapping]] = ..., first_ordinal: _Optional[int] = ..., queue: _Optional[str] = ..., updated: bool = ..., group_sequences: _Optional[_Iterable[int]] = ..., lasts_in_group: _Optional[_Iterable[bool]] = ..., group_bytes: _Optional[_Iterable[int]] = ..., staged: _Optional[int] = ..., kept: _Optional[_Union[KeptKey, _Mapping]] = ..., more_moved_from: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., macro_id: _Optional[int] = ...) -> None: ...
 
 class TxnOp(_message.Message):
     __slots__ = ("settles", "enqueues", "unit_id", "replies", "removes", "writer", "number", "digest", "query_id")
@@ -309,7 +345,7 @@ class ReleaseOp(_message.Message):
     def __init__(self, writer: _Optional[str] = ...) -> None: ...
 
 class LeaseOp(_message.Message):
-    __slots__ = ("queue_id", "ranges", "client_id", "expires_at_ms", "duration_ms", "immediate", "batch_consumer", "batch_number", "unit", "reaction")
+    __slots__ = ("queue_id", "ranges", "client_id", "expires_at_ms", "duration_ms", "immediate", "batch_consumer", "batch_number", "unit", "reaction", "macro_id")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -320,6 +356,7 @@ class LeaseOp(_message.Message):
     BATCH_NUMBER_FIELD_NUMBER: _ClassVar[int]
     UNIT_FIELD_NUMBER: _ClassVar[int]
     REACTION_FIELD_NUMBER: _ClassVar[int]
+    MACRO_ID_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
     client_id: bytes
@@ -330,7 +367,8 @@ class LeaseOp(_message.Message):
     batch_number: int
     unit: bytes
     reaction: bool
-    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., client_id: _Optional[bytes] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., immediate: bool = ..., batch_consumer: _Optional[str] = ..., batch_number: _Optional[int] = ..., unit: _Optional[bytes] = ..., reaction: bool = ...) -> None: ...
+    macro_id: int
+    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., client_id: _Optional[bytes] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., immediate: bool = ..., batch_consumer: _Optional[str] = ..., batch_number: _Optional[int] = ..., unit: _Optional[bytes] = ..., reaction: bool = ..., macro_id: _Optional[int] = ...) -> None: ...
 
 class SettleOp(_message.Message):
     __slots__ = ("queue_id", "effects", "results", "batch_consumer", "batch_number")

@@ -13,8 +13,11 @@ from google.protobuf.message import Message as ProtobufMessage
 
 from replica.machine import (
     BatchCall,
+    EnqueueCall,
+    Fresh,
     Limits,
     Machine,
+    MacroCall,
     PublishCall,
     PublishWeightsCall,
     QueuePut,
@@ -28,8 +31,10 @@ from replica.machine import (
     columns_of,
 )
 from replica.machine.features.batches import plan_batch
+from replica.machine.features.macros import ADD, CREATE, plan_macro
 from replica.machine.features.readers import plan_lose, plan_register
 from replica.machine.features.weights import plan_publish_weights
+from replica.machine.plan.deal import plan_deal
 from replica.machine.plan.lock import LockCall, plan_lock
 from replica.machine.plan.names import AliasCall, DefaultsCall, plan_alias, plan_defaults
 from replica.machine.plan.react import Copies, ReactCall, plan_keep, plan_react
@@ -50,6 +55,11 @@ from tandemq.peer.v1 import record_pb2
 from tandemq.peer.v1.record_pb2 import KEPT_BY_GROUP, KEPT_BY_ID, KEPT_BY_SELECTOR, KeptKey, ReactionCounts
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2
+from tandemq.v1.macro_service_pb2 import (
+    MACRO_POLICY_ROUND_ROBIN,
+    RELATIONSHIP_CONSUMER,
+    RELATIONSHIP_PRODUCER,
+)
 from tests.unit.replica.machine.driver import ACK, REJECT, Driver, batch_of, ranges_of
 
 # Caches, callbacks and what another member may have seen more or less of.
@@ -248,13 +258,21 @@ def requests(driver: Driver) -> None:
 
 
 def beside(driver: Driver) -> None:
-    """Readers, a numbered batch, weights."""
+    """Readers, a numbered batch, weights, macro queues."""
     for name in ("reader", "lost"):
         order(driver, plan_register, RegisterCall(name, ReaderPlace(3, 1, 2), 60_000, False, b"", 0))
     driver.order(driver.plan(lambda: plan_lose(driver.master.state, driver.now_ms, "lost", 5, "of a test")))
     order(driver, plan_batch, BatchCall("plain", "consumer", 4, 1, 1 << 40, 60_000))
     weights = [("plain", 0.5), ("lines", 2.0)]
     order(driver, plan_publish_weights, PublishWeightsCall("t", weights, 0, 9_000, None, "me", Window(1, 2), b"", 0))
+    for name, relationship in (("spread", RELATIONSHIP_PRODUCER), ("all", RELATIONSHIP_CONSUMER)):
+        policy = MACRO_POLICY_ROUND_ROBIN
+        order(driver, plan_macro, MacroCall(CREATE, name, b"", 0, relationship=relationship, policy=policy))
+        order(driver, plan_macro, MacroCall(ADD, name, b"", 0, queue="plain", priority=3))
+    call = EnqueueCall("spread", b"p", 1, columns_of(batch_of([5], queue="spread")), "a")
+    dealt = plan_deal(driver.master.state, driver.now_ms, driver.master.state.macros.by_name["spread"], call)
+    assert isinstance(dealt, Fresh)
+    driver.order(dealt.header)
 
 
 def settle(driver: Driver, name: str, outcome: queue_service_pb2.Outcome, lease_id: int, index: int) -> None:

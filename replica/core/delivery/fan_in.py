@@ -1,0 +1,71 @@
+"""Who may wait at a macro queue, and which of its members serves him next. It is decided at each lease, over the
+members as they are then; nothing of it is kept between two leases (R082).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from replica.machine import Refused
+from replica.machine.plan.fan_in import asked_in_order, check_takes
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replica.core.ordering.orders import Orders
+    from replica.core.state.calls import Consumer
+    from replica.core.state.shared import Shared
+    from tandemq.peer.v1.record_pb2 import RecordHeader
+
+
+class FanIn:
+    """The macro queues of one domain, for its consumers."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        orders: Orders,
+        plan: Callable[[Consumer, int], RecordHeader | None],
+        is_free: Callable[[int], bool],
+    ) -> None:
+        """`plan`: a lease of what a member has for a consumer. `is_free`: whether a queue may give anything now."""
+        self.shared = shared
+        self.orders = orders
+        self._plan, self._is_free = plan, is_free
+
+    def is_macro(self, queue_id: int) -> bool:
+        """Whether that number is a macro queue's."""
+        return queue_id in self.orders.machine.state.macros.by_id
+
+    def check(self, consumer: Consumer) -> int:
+        """Number of the macro queue that it names. Refused where it cannot be served there."""
+        macro = self.orders.machine.state.macros.by_name[consumer.queue]
+        check_takes(macro, producing=False)
+        for what, asked in (("a filter", consumer.wanted is not None), ("a unit of work", bool(consumer.unit))):
+            if asked:
+                text = f"{macro.name} is a macro queue, which does not serve {what}; receive from its members"
+                raise Refused(Reason.REASON_BAD_REQUEST, text, {"queue": macro.name})
+        return macro.queue_id
+
+    def answered_at(self, queue: str, lease_id: int) -> str:
+        """The queue that a request of that lease is in, where it was received from a macro queue; else the same."""
+        state = self.orders.machine.state
+        lease = state.leases.get(lease_id) if queue in state.macros.by_name else None
+        return queue if lease is None else state.queues[lease.queue_id].name
+
+    def plan(self, consumer: Consumer) -> RecordHeader | None:
+        """A lease of the first member that has something for it; None: none has."""
+        state = self.orders.machine.state
+        macro = state.macros.by_id.get(consumer.queue_id)
+        if macro is None:
+            return None
+        member = consumer.member or self.shared.member
+        for queue in asked_in_order(state, macro, immediate=bool(consumer.immediate)):
+            if member not in queue.open_members or not self._is_free(queue.queue_id):
+                continue
+            header = self._plan(consumer, queue.queue_id)
+            if header is not None:
+                header.lease.macro_id = macro.queue_id
+                return header
+        return None

@@ -1,0 +1,239 @@
+"""Keeps the macro queues of a domain: decides how they may be changed, and does what a record says of them. Which
+member is chosen for messages is decided in `plan.deal` and `plan.fan_in`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+import msgspec
+
+from replica.machine.plan.fan_in import misfit
+from replica.machine.plan.queue import check_free
+from replica.machine.state import config as rules
+from replica.machine.state.errors import Refused
+from replica.machine.state.macros import MacroQueue, Macros
+from replica.machine.state.state import State
+from tandemq.peer.v1 import record_pb2
+from tandemq.v1 import common_pb2
+from tandemq.v1 import macro_service_pb2 as pb
+
+CREATE, ADD = record_pb2.MACRO_ACTION_CREATE, record_pb2.MACRO_ACTION_ADD
+REMOVE, DELETE = record_pb2.MACRO_ACTION_REMOVE, record_pb2.MACRO_ACTION_DELETE
+PRIORITY_MAX = 9
+POLICIES = MappingProxyType(
+    {
+        pb.RELATIONSHIP_CONSUMER: (
+            pb.MACRO_POLICY_PRIORITIZED,
+            pb.MACRO_POLICY_FIRST_AVAILABLE,
+            pb.MACRO_POLICY_ROUND_ROBIN,
+        ),
+        pb.RELATIONSHIP_PRODUCER: (
+            pb.MACRO_POLICY_FIRST_AVAILABLE,
+            pb.MACRO_POLICY_ROUND_ROBIN,
+            pb.MACRO_POLICY_SHORTEST_QUEUE,
+        ),
+    }
+)
+"""Of each relationship; the first one is what it has when nobody asks for one."""
+
+
+@dataclass(frozen=True, slots=True)
+class MacroCall:
+    action: record_pb2.MacroAction
+    name: str
+    request_id: bytes
+    request_hash: int
+    relationship: pb.Relationship = pb.RELATIONSHIP_UNSPECIFIED  # CREATE
+    policy: pb.MacroPolicy = pb.MACRO_POLICY_UNSPECIFIED  # CREATE
+    queue: str = ""  # ADD, REMOVE
+    priority: int = 0  # ADD
+    expected_version: int = 0  # 0: any
+
+
+def named_macro(state: State, name: str) -> MacroQueue:
+    macro = state.macros.by_name.get(name)
+    if macro is not None:
+        return macro
+    what = "a queue and no macro queue" if name in state.ids else "not there; create it, or list those that are"
+    text = f"there is no macro queue {name!r}: it is {what}"
+    raise Refused(common_pb2.REASON_QUEUE_NOT_FOUND, text, {"queue": name})
+
+
+def plan_macro(state: State, now_ms: int, call: MacroCall) -> record_pb2.RecordHeader:
+    if call.action == CREATE:
+        op = _create(state, call)
+    else:
+        macro = named_macro(state, call.name)
+        if call.expected_version not in (0, macro.version):
+            text = f"macro queue {macro.name} has version {macro.version}, not {call.expected_version}; read it again"
+            raise Refused(common_pb2.REASON_VERSION_MISMATCH, text, {"version": str(macro.version)})
+        op = record_pb2.MacroOp(action=call.action, macro_id=macro.queue_id)
+        if call.action == ADD:
+            op.queue_id, op.priority = _joining(state, macro, call), call.priority
+        elif call.action == REMOVE:
+            op.queue_id = _leaving(state, macro, call)
+    return record_pb2.RecordHeader(
+        time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, macro=op
+    )
+
+
+def _create(state: State, call: MacroCall) -> record_pb2.MacroOp:
+    rules.check_name(call.name, state.limits, what="name of a macro queue")
+    check_free(state, call.name)
+    if len(state.macros.by_name) >= state.limits.macros_max:
+        text = f"there are {len(state.macros.by_name)} macro queues, which is the most there may be"
+        raise Refused(common_pb2.REASON_QUOTA_EXCEEDED, text, {"limit": str(state.limits.macros_max)})
+    relationship = call.relationship or pb.RELATIONSHIP_CONSUMER  # R073
+    known = POLICIES.get(relationship)
+    if known is None:
+        text = f"macro queue {call.name}: a relationship is CONSUMER or PRODUCER"
+        raise Refused(common_pb2.REASON_CONFIG_ERROR, text)
+    policy = call.policy or known[0]
+    if policy not in known:
+        names = ", ".join(pb.MacroPolicy.Name(each).removeprefix("MACRO_POLICY_") for each in known)
+        kind = pb.Relationship.Name(relationship).removeprefix("RELATIONSHIP_")
+        text = f"macro queue {call.name}: the policy of a {kind} is one of {names}"
+        raise Refused(common_pb2.REASON_CONFIG_ERROR, text)
+    return record_pb2.MacroOp(
+        action=CREATE, macro_id=state.next_queue_id, name=call.name, relationship=relationship, policy=policy
+    )
+
+
+def _joining(state: State, macro: MacroQueue, call: MacroCall) -> int:
+    """R074: what does not go with it is refused by the member's name."""
+    member = {"queue": macro.name, "member": call.queue}
+    if not 0 <= call.priority <= PRIORITY_MAX:
+        text = f"member {call.queue} of macro queue {macro.name}: a member priority is 0 to {PRIORITY_MAX}"
+        raise Refused(common_pb2.REASON_CONFIG_ERROR, text, member)
+    if call.queue.startswith("//"):
+        text = f"{call.queue} is a queue of another manager: a macro queue has members of its own domain alone"
+        raise Refused(common_pb2.REASON_CONFIG_ERROR, text, member)
+    if call.queue in state.macros.by_name:
+        text = f"{call.queue} is a macro queue itself: name its members instead"
+        raise Refused(common_pb2.REASON_CONFIG_ERROR, text, member)
+    queue_id = state.ids.get(call.queue)
+    if queue_id is None:
+        text = f"there is no queue {call.queue!r} in this domain: create it, then add it to macro queue {macro.name}"
+        raise Refused(common_pb2.REASON_QUEUE_NOT_FOUND, text, member)
+    queue = state.queues[queue_id]
+    if queue_id in macro.members:
+        known = f"as {queue.name}, " if call.queue != queue.name else ""
+        text = f"queue {call.queue} is a member of macro queue {macro.name} already, {known}with its member priority"
+        raise Refused(common_pb2.REASON_CONFIG_ERROR, f"{text} {macro.members[queue_id]}", member)
+    if len(macro.members) >= state.limits.macro_members_max:
+        text = f"macro queue {macro.name} has {len(macro.members)} members, which is the most it may have"
+        raise Refused(common_pb2.REASON_QUOTA_EXCEEDED, text, member)
+    others = [state.queues[each] for each in macro.members]
+    if problem := misfit(macro, queue, others):
+        text = f"queue {queue.name} cannot be a member of macro queue {macro.name}: {problem}"
+        raise Refused(common_pb2.REASON_CONFIG_MISMATCH, text, member)
+    return queue_id
+
+
+def _leaving(state: State, macro: MacroQueue, call: MacroCall) -> int:
+    queue_id = state.ids.get(call.queue)
+    if queue_id is None or queue_id not in macro.members:
+        text = f"macro queue {macro.name} has no member {call.queue!r}"
+        raise Refused(common_pb2.REASON_QUEUE_NOT_FOUND, text, {"queue": macro.name, "member": call.queue})
+    return queue_id
+
+
+def apply_macro(state: State, time_ms: int, op: record_pb2.MacroOp) -> None:
+    if op.action == CREATE:
+        assert op.macro_id >= state.next_queue_id, "numbers of queues are never used again"
+        assert op.name not in state.ids, "a queue and a macro queue of one name"
+        assert op.name not in state.macros.by_name, "two macro queues of one name"
+        state.macros.add(MacroQueue(op.name, op.macro_id, op.relationship, op.policy, time_ms))
+        state.next_queue_id = op.macro_id + 1
+        return
+    macro = state.macros.by_id[op.macro_id]
+    macro.version += 1
+    match op.action:
+        case record_pb2.MACRO_ACTION_ADD:
+            state.macros.join(macro, op.queue_id, op.priority)
+        case record_pb2.MACRO_ACTION_REMOVE:
+            state.macros.leave(macro, op.queue_id)
+        case _:
+            assert op.action == DELETE, "an action without a meaning"
+            state.macros.remove(macro)
+            state.producers.forget_queue(macro.queue_id)
+
+
+class ShownMember(NamedTuple):
+    queue: str
+    priority: int
+    queue_id: int
+
+
+class ShownMacro(NamedTuple):
+    """A macro queue as it is answered."""
+
+    name: str
+    relationship: pb.Relationship
+    policy: pb.MacroPolicy
+    version: int
+    created_ms: int
+    members: tuple[ShownMember, ...]
+
+
+def shown_macro(state: State, name: str) -> ShownMacro:
+    """Refused (QUEUE_NOT_FOUND) when it is not there."""
+    macro = named_macro(state, name)
+    members = tuple(ShownMember(state.queues[each].name, how, each) for each, how in macro.members.items())
+    return ShownMacro(macro.name, macro.relationship, macro.policy, macro.version, macro.created_ms, members)
+
+
+def all_macros(state: State) -> list[ShownMacro]:
+    """By name."""
+    return [shown_macro(state, name) for name in sorted(state.macros.by_name)]
+
+
+class MacroRow(msgspec.Struct, array_like=True):
+    """As it stands in a snapshot."""
+
+    name: str
+    queue_id: int
+    relationship: int
+    policy: int
+    created_ms: int
+    version: int
+    members: list[tuple[int, int]]
+    last: int
+
+
+def macro_rows(state: State) -> list[MacroRow]:
+    return [
+        MacroRow(
+            macro.name,
+            macro.queue_id,
+            int(macro.relationship),
+            int(macro.policy),
+            macro.created_ms,
+            macro.version,
+            list(macro.members.items()),
+            macro.last,
+        )
+        for _, macro in sorted(state.macros.by_id.items())
+    ]
+
+
+def macros_of(rows: Sequence[MacroRow]) -> Macros:
+    made = Macros()
+    for row in rows:
+        made.add(
+            MacroQueue(
+                row.name,
+                row.queue_id,
+                row.relationship,  # type: ignore[arg-type]  # enum number
+                row.policy,  # type: ignore[arg-type]  # enum number
+                row.created_ms,
+                row.version,
+                dict(row.members),
+                row.last,
+            )
+        )
+    return made

@@ -1,0 +1,101 @@
+"""Decides which member of a macro queue a batch enters, or finds the first answer to one that is repeated; changes
+nothing. The record says what was chosen, so that whoever is master next finds the same (M2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from replica.machine.plan.enqueue import (
+    EnqueueCall,
+    EnqueuePlan,
+    Fresh,
+    Repeated,
+    check_count,
+    find_repeated,
+    header_of,
+    plan_enqueue,
+)
+from replica.machine.plan.fan_in import check_takes
+from replica.machine.plan.reply_copies import check_reply_tos
+from replica.machine.state.errors import Refused
+from replica.machine.state.macros import MacroQueue
+from replica.machine.state.queue import QueueState
+from replica.machine.state.state import State
+from tandemq.v1 import common_pb2
+from tandemq.v1 import macro_service_pb2 as pb
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+
+
+def plan_any(state: State, now_ms: int, call: EnqueueCall) -> EnqueuePlan:
+    """To a queue or a macro queue, whatever the name says."""
+    macro = state.macros.by_name.get(call.queue)
+    return plan_enqueue(state, now_ms, call) if macro is None else plan_deal(state, now_ms, macro, call)
+
+
+def plan_deal(
+    state: State, now_ms: int, macro: MacroQueue, call: EnqueueCall, lines: Collection[int] = ()
+) -> EnqueuePlan:
+    """`lines`: queues for whose room others wait; those are full for everybody who comes."""
+    check_count(state, call)
+    repeated = find_repeated(state, macro.queue_id, macro.name, call)
+    if repeated is not None:
+        return Repeated(repeated)
+    check_takes(macro, producing=True)
+    if call.left_out is not None:
+        text = f"{macro.name} is a macro queue: what is put back goes to one of its members, by its name"
+        raise Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": macro.name})
+    queue = _chosen(state, macro, call, lines)
+    if call.columns.reply_tos:
+        check_reply_tos(queue, call.columns.reply_tos)
+    header = header_of(state, queue, now_ms, call)
+    header.enqueue.macro_id = macro.queue_id
+    header.enqueue.queue = queue.name
+    return Fresh(header)
+
+
+def _chosen(state: State, macro: MacroQueue, call: EnqueueCall, lines: Collection[int]) -> QueueState:
+    """The first one that takes all of it now; else the first that has any room."""
+    some: QueueState | None = None
+    full = False
+    for queue in _in_order(state, macro):
+        if call.member not in queue.open_members or not queue.config.enqueue_enabled:
+            continue
+        drops = queue.config.overflow == admin_pb2.OVERFLOW_DROP_HEAD
+        if queue.queue_id in lines or (queue.length >= queue.config.max_length and not drops):
+            full = True
+            continue
+        if _takes_all(queue, call):
+            return queue
+        some, full = some or queue, True
+    if some is not None:
+        return some
+    facts = {"queue": macro.name}
+    if full:
+        text = f"every member of macro queue {macro.name} that takes messages is full; consume, or add one"
+        raise Refused(common_pb2.REASON_QUEUE_FULL, text, facts, 1000)
+    if not macro.members:
+        text = f"macro queue {macro.name} has no members; add one"
+        raise Refused(common_pb2.REASON_CONFIG_ERROR, text, facts)
+    text = f"no member of macro queue {macro.name} is open at {call.member} and enabled for sending; open one"
+    raise Refused(common_pb2.REASON_ENQUEUE_DISABLED, text, facts)
+
+
+def _takes_all(queue: QueueState, call: EnqueueCall) -> bool:
+    """Now, but for messages that it never takes for their size."""
+    config, columns = queue.config, call.columns
+    if config.overflow == admin_pb2.OVERFLOW_DROP_HEAD:
+        return True
+    fits = not config.max_bytes or queue.bytes + columns.payload_bytes <= config.max_bytes
+    return fits and queue.length + columns.count <= config.max_length
+
+
+def _in_order(state: State, macro: MacroQueue) -> Iterator[QueueState]:
+    queues = state.queues
+    match macro.policy:
+        case pb.MACRO_POLICY_ROUND_ROBIN:
+            return (queues[queue_id] for queue_id in macro.in_turn())
+        case pb.MACRO_POLICY_SHORTEST_QUEUE:
+            return iter(sorted((queues[queue_id] for queue_id in macro.members), key=lambda queue: queue.length))
+        case _:
+            return (queues[queue_id] for queue_id in macro.by_priority())

@@ -1,0 +1,63 @@
+"""Decides what settlements by a macro queue's name do in its members, by a record for each (M6); changes nothing.
+
+A lease belongs to the member that gave it. The delivery has named that one; a settlement that does not say it again is
+about the queue that holds its lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replica.machine.plan.settle import SettleCall, plan_settle, settled_key
+from replica.machine.state.state import State
+from tandemq.peer.v1 import record_pb2
+from tandemq.v1 import common_pb2
+from tandemq.v1 import queue_service_pb2 as service_pb2
+
+Results = list[service_pb2.SettleResult]
+
+
+def plan_settle_macro(state: State, now_ms: int, call: SettleCall) -> tuple[list[record_pb2.RecordHeader], Results]:
+    """The records, in order, and the results, one a settlement. The last record alone has the call's identity: whoever
+    repeats a call that was cut off before it settles again what is settled, which changes nothing.
+    """
+    places: dict[int, list[int]] = {}
+    for place, settlement in enumerate(call.settlements):
+        places.setdefault(member_of(state, call.queue, settlement), []).append(place)
+    results: Results = [_unknown(call, each) for each in call.settlements]
+    headers: list[record_pb2.RecordHeader] = []
+    for queue_id, own in places.items():
+        if not queue_id:
+            continue
+        part = [call.settlements[place] for place in own]
+        plan = plan_settle(state, now_ms, SettleCall(state.queues[queue_id].name, part))
+        for place, result in zip(own, plan.results, strict=True):
+            results[place] = result
+        if plan.header is not None:
+            headers.append(plan.header)
+    if headers and call.request_id:
+        last = headers[-1]
+        last.request_id, last.request_hash = call.request_id, call.request_hash
+        last.settle.results.extend(results)
+    return headers, results
+
+
+def member_of(state: State, macro: str, settlement: service_pb2.Settlement) -> int:
+    """Number of the queue; 0: it is not known."""
+    if settlement.queue:
+        return state.ids.get(settlement.queue, 0)
+    lease = state.leases.get(settlement.lease_id)
+    if lease is not None:
+        return lease.queue_id
+    key = settled_key(settlement.lease_id, settlement.outcome)
+    members: Sequence[int] = list(state.macros.by_name[macro].members)
+    return next((each for each in members if key in state.queues[each].settled), 0)
+
+
+def _unknown(call: SettleCall, settlement: service_pb2.Settlement) -> service_pb2.SettleResult:
+    text = (
+        f"lease {settlement.lease_id} of macro queue {call.queue} has ended, and the settlement names no queue: "
+        "name the one that the delivery named"
+    )
+    error = common_pb2.Error(reason=common_pb2.REASON_LEASE_LOST, message=text)
+    return service_pb2.SettleResult(error=error, refused=settlement.ranges)

@@ -1,0 +1,80 @@
+"""What the state keeps of macro queues: which queues are members, and whose turn it is. Values; decides nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tandemq.v1 import macro_service_pb2 as pb
+
+
+@dataclass(slots=True)
+class MacroQueue:
+    name: str
+    queue_id: int  # one of the numbers of the queues
+    relationship: pb.Relationship
+    policy: pb.MacroPolicy
+    created_ms: int
+    version: int = 1
+    members: dict[int, int] = field(default_factory=dict)  # member priority by queue, in the order of adding
+    last: int = 0  # the queue that was chosen last of a producer with turns; 0: none yet, or it is no member any more
+
+    @property
+    def is_producer(self) -> bool:
+        return self.relationship == pb.RELATIONSHIP_PRODUCER
+
+    def by_priority(self) -> list[int]:
+        """Higher ones first, then in the order of adding."""
+        return sorted(self.members, key=lambda queue_id: -self.members[queue_id])
+
+    def in_turn(self) -> list[int]:
+        """Whoever is behind the last one first."""
+        ids = list(self.members)
+        at = ids.index(self.last) + 1 if self.last in self.members else 0
+        return ids[at:] + ids[:at]
+
+
+class Macros:
+    """The macro queues of a domain."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, MacroQueue] = {}
+        self.by_id: dict[int, MacroQueue] = {}
+        self.of_member: dict[int, dict[int, None]] = {}  # macro queues by queue, those that are received from alone
+
+    def add(self, macro: MacroQueue) -> None:
+        self.by_name[macro.name] = self.by_id[macro.queue_id] = macro
+        for queue_id in macro.members:
+            self._note(macro, queue_id)
+
+    def join(self, macro: MacroQueue, queue_id: int, priority: int) -> None:
+        macro.members[queue_id] = priority
+        self._note(macro, queue_id)
+
+    def _note(self, macro: MacroQueue, queue_id: int) -> None:
+        if not macro.is_producer:
+            self.of_member.setdefault(queue_id, {})[macro.queue_id] = None
+
+    def leave(self, macro: MacroQueue, queue_id: int) -> None:
+        """The turn goes on with whoever was behind it."""
+        if macro.last == queue_id:
+            ids = list(macro.members)
+            at = ids.index(queue_id)
+            macro.last = ids[at - 1] if len(ids) > 1 else 0
+        del macro.members[queue_id]
+        left = self.of_member.get(queue_id)
+        if left is not None:
+            left.pop(macro.queue_id, None)
+            if not left:
+                del self.of_member[queue_id]
+
+    def remove(self, macro: MacroQueue) -> None:
+        for queue_id in list(macro.members):
+            self.leave(macro, queue_id)
+        del self.by_name[macro.name], self.by_id[macro.queue_id]
+
+    def forget_queue(self, queue_id: int) -> None:
+        """M12: a queue that goes is no member of anything any more."""
+        for macro in list(self.by_id.values()):
+            if queue_id in macro.members:
+                self.leave(macro, queue_id)
+                macro.version += 1

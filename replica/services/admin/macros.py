@@ -1,0 +1,184 @@
+"""MacroService: macro queues over the wire. Requests become calls of the domain, ordered by its master; a read is
+answered once what it saw is committed. Chooses no member.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import grpc
+
+from replica.core.state.calls import ReadMacros
+from replica.machine import MacroCall
+from replica.machine.features.macros import ADD, CREATE, DELETE, REMOVE, shown_macro
+from replica.rpc.handlers import generic_handler
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.requests import Context, check_request_id, fingerprint, parse
+from replica.services import forward
+from replica.services.answers import Answered
+from tandemq.v1 import macro_service_pb2 as pb
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from replica.core.domain import Domain
+    from replica.core.state.outcomes import MacrosDone, QueueDone
+    from replica.machine import Machine, ShownMacro
+    from replica.rpc.handlers import Method
+    from replica.services.admin.queues import AdminHandlers
+
+SERVICE = "tandemq.v1.MacroService"
+
+
+class MacroHandlers:
+    """The handlers of MacroService."""
+
+    def __init__(self, admin: AdminHandlers) -> None:
+        self.admin = admin
+        self.members = admin.members
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """For the server; requests and replies are bytes."""
+        unary = grpc.unary_unary_rpc_method_handler
+        methods: dict[str, Method] = {
+            "CreateMacro": unary(self.create),
+            "AddMember": unary(self.add),
+            "RemoveMember": unary(self.remove),
+            "GetMacro": unary(self.get),
+            "ListMacros": unary(self.list),
+            "DeleteMacro": unary(self.delete),
+        }
+        return generic_handler(SERVICE, methods)
+
+    async def create(self, request: bytes, context: Context) -> bytes:
+        """See MacroService.CreateMacro."""
+        parsed = await parse(pb.CreateMacroRequest, request, context)
+        home = await forward.domain_named(self.members, parsed.domain, context)
+        call = MacroCall(
+            CREATE, parsed.name, *await _identity("create", parsed, context), parsed.relationship, parsed.policy
+        )
+        return await self._change("CreateMacro", parsed, request, context, call, lambda: home, pb.CreateMacroResponse)
+
+    async def add(self, request: bytes, context: Context) -> bytes:
+        """See MacroService.AddMember."""
+        parsed = await parse(pb.AddMemberRequest, request, context)
+        identity = await _identity("add", parsed, context)
+        await self._check_domain(parsed.name, parsed.queue, context)
+        call = MacroCall(
+            ADD,
+            parsed.name,
+            *identity,
+            queue=parsed.queue,
+            priority=parsed.priority,
+            expected_version=parsed.expected_version,
+        )
+        return await self._change("AddMember", parsed, request, context, call, None, pb.AddMemberResponse)
+
+    async def remove(self, request: bytes, context: Context) -> bytes:
+        """See MacroService.RemoveMember."""
+        parsed = await parse(pb.RemoveMemberRequest, request, context)
+        identity = await _identity("remove", parsed, context)
+        call = MacroCall(REMOVE, parsed.name, *identity, queue=parsed.queue, expected_version=parsed.expected_version)
+        return await self._change("RemoveMember", parsed, request, context, call, None, pb.RemoveMemberResponse)
+
+    async def delete(self, request: bytes, context: Context) -> bytes:
+        """See MacroService.DeleteMacro."""
+        parsed = await parse(pb.DeleteMacroRequest, request, context)
+        identity = await _identity("delete", parsed, context)
+        call = MacroCall(DELETE, parsed.name, *identity, expected_version=parsed.expected_version)
+
+        def reply(_machine: Machine, done: QueueDone) -> pb.DeleteMacroResponse:
+            return pb.DeleteMacroResponse(duplicate=done.duplicate)
+
+        return await self._run("DeleteMacro", request, context, call, lambda: self._home(parsed.name), reply)
+
+    async def get(self, request: bytes, context: Context) -> bytes:
+        """See MacroService.GetMacro."""
+        parsed = await parse(pb.GetMacroRequest, request, context)
+
+        def reply(_machine: Machine, done: MacrosDone) -> pb.GetMacroResponse:
+            return pb.GetMacroResponse(macro=_shown(done.macros[0]))
+
+        read = ReadMacros(parsed.name)
+        return await self._run("GetMacro", request, context, read, lambda: self._home(parsed.name), reply)
+
+    async def list(self, request: bytes, context: Context) -> bytes:
+        """See MacroService.ListMacros."""
+        parsed = await parse(pb.ListMacrosRequest, request, context)
+        home = await forward.domain_named(self.members, parsed.domain, context)
+
+        def reply(_machine: Machine, done: MacrosDone) -> pb.ListMacrosResponse:
+            return pb.ListMacrosResponse(macros=map(_shown, done.macros))
+
+        return await self._run("ListMacros", request, context, ReadMacros(None), lambda: home, reply)
+
+    def _home(self, name: str) -> Domain:
+        return self.members.of_queue(name)
+
+    async def _check_domain(self, name: str, queue: str, context: Context) -> None:
+        """As far as it is known here; the master looks again among the queues of its domain."""
+        home, other = self._home(name), self._home(queue)
+        machine = other.shared.machine
+        if home is not other and machine is not None and machine.knows(queue):
+            text = f"queue {queue} is in domain {other.shared.name}, macro queue {name} in domain {home.shared.name}"
+            facts = {"queue": name, "member": queue}
+            await abort(context, refusal(Reason.REASON_CROSS_DOMAIN, f"{text}: its members are of its own", facts))
+
+    async def _change(
+        self,
+        method: str,
+        parsed: Any,
+        request: bytes,
+        context: Context,
+        call: MacroCall,
+        home: Callable[[], Domain] | None,
+        response: Callable[..., Any],
+    ) -> bytes:
+        def reply(machine: Machine, done: QueueDone) -> Any:
+            return response(macro=_shown(shown_macro(machine.state, parsed.name)), duplicate=done.duplicate)
+
+        return await self._run(method, request, context, call, home or (lambda: self._home(parsed.name)), reply)
+
+    async def _run(
+        self,
+        method: str,
+        request: bytes,
+        context: Context,
+        call: MacroCall | ReadMacros,
+        home: Callable[[], Domain],
+        reply: Callable[[Machine, Any], Any],
+    ) -> bytes:
+        """Have it ordered, here or at the master. A read is no record: it looks when it is its turn, and is answered
+        when all that it saw is committed.
+        """
+
+        async def local(domain: Domain) -> Answered:
+            def answer(done: Any) -> Any:
+                machine = domain.shared.machine
+                assert machine is not None
+                return reply(machine, done)
+
+            return await self.admin.run(domain, call, answer)
+
+        return await forward.unary(self.members, f"MacroService/{method}", request, context, home, local)
+
+
+async def _identity(what: str, parsed: Any, context: Context) -> tuple[bytes, int]:
+    await check_request_id(parsed.request_id, context)
+    digest = fingerprint(f"{what} macro".encode(), parsed.SerializeToString(deterministic=True))
+    return parsed.request_id, digest
+
+
+def _shown(macro: ShownMacro) -> pb.MacroQueue:
+    made = pb.MacroQueue(
+        name=macro.name,
+        relationship=macro.relationship,
+        policy=macro.policy,
+        version=macro.version,
+        members=[
+            pb.MacroMember(queue=each.queue, priority=each.priority, handle=each.queue_id) for each in macro.members
+        ],
+    )
+    made.created_at.FromMilliseconds(macro.created_ms)
+    return made

@@ -1,0 +1,175 @@
+"""Makes, changes and shows macro queues; the master decides whether it may be."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tandemq.cli.output import print_facts, print_json, print_rows, print_table
+from tandemq.cli.params import confirm, output_option, target_option, timeout_option, yes_option
+from tandemq.cli.session import run
+from tandemq.client.macros import MacroPolicy, Relationship
+
+if TYPE_CHECKING:
+    from tandemq.client.aio import Macro
+
+COLUMNS = ("name", "relationship", "policy", "members", "version")
+domain_option = click.option("--domain", default="", help="Default: main, or local on an unpaired manager.")
+expected_option = click.option(
+    "--expected-version",
+    type=click.IntRange(0),
+    default=0,
+    show_default=False,
+    help="Only where the macro queue has this version; 0: any, the default.",
+)
+
+
+@click.group()
+def macro() -> None:
+    """Macro queues: many queues that look like one. Send to it, or receive from it, as with any queue.
+
+    \b
+    Example: tandemq macro create all-orders --consumer --policy PRIORITIZED
+             tandemq macro add all-orders orders.eu --priority 5
+             tandemq msg recv all-orders
+    """
+
+
+@macro.command()
+@click.argument("name")
+@click.option("--consumer", "relationship", flag_value="CONSUMER", default=True, help="Receive from it (the default).")
+@click.option("--producer", "relationship", flag_value="PRODUCER", help="Send to it.")
+@click.option(
+    "--policy",
+    type=click.Choice([each.value for each in MacroPolicy], case_sensitive=False),
+    help="Which member is chosen. Default: PRIORITIZED of a consumer, FIRST_AVAILABLE of a producer.",
+)
+@domain_option
+@target_option
+@timeout_option()
+@output_option()
+def create(
+    name: str, relationship: str, policy: str | None, domain: str, target: str | None, timeout_ms: int, output: str
+) -> None:
+    """Make macro queue NAME, without members.
+
+    Example: tandemq macro create spread --producer --policy ROUND_ROBIN
+    """
+    chosen = None if policy is None else MacroPolicy(policy.upper())
+    made = run(
+        target,
+        timeout_ms,
+        lambda client: client.create_macro(name, relationship=Relationship(relationship), policy=chosen, domain=domain),
+    )
+    _show(made, output)
+
+
+@macro.command()
+@click.argument("name")
+@click.argument("queue")
+@click.option("--priority", type=click.IntRange(0, 9), default=0, show_default=True, help="Higher goes first.")
+@expected_option
+@target_option
+@timeout_option()
+@output_option()
+def add(
+    name: str, queue: str, priority: int, expected_version: int, target: str | None, timeout_ms: int, output: str
+) -> None:
+    """Add QUEUE to macro queue NAME, behind the members that are there.
+
+    Example: tandemq macro add all-orders orders.us --priority 3
+    """
+    made = run(
+        target,
+        timeout_ms,
+        lambda client: client.add_macro_member(name, queue, priority=priority, expected_version=expected_version),
+    )
+    _show(made, output)
+
+
+@macro.command()
+@click.argument("name")
+@click.argument("queue")
+@expected_option
+@target_option
+@timeout_option()
+@output_option()
+def remove(name: str, queue: str, expected_version: int, target: str | None, timeout_ms: int, output: str) -> None:
+    """Take QUEUE out of macro queue NAME. The queue stays, with its messages.
+
+    Example: tandemq macro remove all-orders orders.us
+    """
+    made = run(
+        target,
+        timeout_ms,
+        lambda client: client.remove_macro_member(name, queue, expected_version=expected_version),
+    )
+    _show(made, output)
+
+
+@macro.command()
+@click.argument("name")
+@target_option
+@timeout_option()
+@output_option()
+def info(name: str, target: str | None, timeout_ms: int, output: str) -> None:
+    """Show macro queue NAME with its members.
+
+    Example: tandemq macro info all-orders -o json
+    """
+    _show(run(target, timeout_ms, lambda client: client.get_macro(name)), output)
+
+
+@macro.command("ls")
+@domain_option
+@target_option
+@timeout_option()
+@output_option()
+def list_(domain: str, target: str | None, timeout_ms: int, output: str) -> None:
+    """List macro queues.
+
+    Example: tandemq macro ls
+    """
+    found = run(target, timeout_ms, lambda client: client.list_macros(domain))
+    print_rows([_facts_of(each) for each in found], "macros", output, COLUMNS)
+
+
+@macro.command()
+@click.argument("name")
+@expected_option
+@yes_option
+@target_option
+@timeout_option()
+@output_option()
+def rm(name: str, expected_version: int, yes: bool, target: str | None, timeout_ms: int, output: str) -> None:
+    """Remove macro queue NAME. Its members stay, with their messages.
+
+    Example: tandemq macro rm all-orders --yes
+    """
+    confirm("remove the macro queue", name, yes=yes)
+    run(target, timeout_ms, lambda client: client.delete_macro(name, expected_version=expected_version))
+    print_facts({"name": name, "removed": True}, output)
+
+
+def _show(found: Macro, output: str) -> None:
+    rows = [{"queue": each.queue, "priority": each.priority, "handle": each.handle} for each in found.members]
+    if output == "json":
+        print_json({**_facts_of(found), "members": rows})
+    elif output == "jsonl":
+        print_rows([{"macro": found.name, "version": found.version, **row} for row in rows], "members", output)
+    else:
+        print_facts(_facts_of(found), output)
+        print_table(rows, ("queue", "priority", "handle"))
+
+
+def _facts_of(found: Macro) -> dict[str, Any]:
+    """One of them as JSON, with the number of its members."""
+    return {
+        "name": found.name,
+        "relationship": found.relationship,
+        "policy": found.policy,
+        "members": len(found.members),
+        "version": found.version,
+        "created_at": found.created_at.isoformat(timespec="milliseconds"),
+    }

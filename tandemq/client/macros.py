@@ -1,0 +1,139 @@
+"""Macro queues: made, changed and shown. Messages are sent to one, or received from one, as with any queue."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import NamedTuple
+
+from tandemq.client.calls import MACRO_SERVICE
+from tandemq.client.identity import new_request_id
+from tandemq.client.links import Linked
+from tandemq.v1 import macro_service_pb2 as pb
+
+
+class Relationship(StrEnum):
+    """Which calls a macro queue takes."""
+
+    CONSUMER = "CONSUMER"
+    """Messages are received from it."""
+    PRODUCER = "PRODUCER"
+    """Messages are sent to it."""
+
+
+class MacroPolicy(StrEnum):
+    """Which member is chosen; see tandemq.v1.MacroPolicy."""
+
+    FIRST_AVAILABLE = "FIRST_AVAILABLE"
+    PRIORITIZED = "PRIORITIZED"
+    ROUND_ROBIN = "ROUND_ROBIN"
+    SHORTEST_QUEUE = "SHORTEST_QUEUE"
+
+
+class MacroMember(NamedTuple):
+    """A queue of a macro queue."""
+
+    queue: str
+    priority: int
+    """0 to 9; higher goes first."""
+    handle: int
+    """Number of the queue in its domain, never used again."""
+
+
+class Macro(NamedTuple):
+    """A macro queue as the pair answered it."""
+
+    name: str
+    relationship: str
+    """CONSUMER or PRODUCER."""
+    policy: str
+    members: tuple[MacroMember, ...]
+    """In the order of adding."""
+    version: int
+    """Rises with each change."""
+    created_at: datetime
+
+
+async def create_macro(
+    client: Linked,
+    name: str,
+    *,
+    relationship: Relationship = Relationship.CONSUMER,
+    policy: MacroPolicy | None = None,
+    domain: str = "",
+) -> Macro:
+    """Makes a macro queue without members. policy: None is PRIORITIZED of a consumer, FIRST_AVAILABLE of a producer.
+
+    Raises Refused with reason QUEUE_EXISTS when a queue or macro queue has the name, CONFIG_ERROR for a policy of the
+    other relationship. A call that is in doubt is repeated by the client, and has one effect.
+    """
+    request = pb.CreateMacroRequest(
+        request_id=new_request_id(),
+        domain=domain,
+        name=name,
+        relationship=f"RELATIONSHIP_{relationship}",
+        policy=f"MACRO_POLICY_{policy or 'UNSPECIFIED'}",
+    )
+    path = MACRO_SERVICE + "CreateMacro"
+    return _macro((await client.links.own.caller.call(path, request, pb.CreateMacroResponse)).macro)
+
+
+async def add_macro_member(
+    client: Linked, name: str, queue: str, *, priority: int = 0, expected_version: int = 0
+) -> Macro:
+    """Adds a queue of the same domain behind the members that are there; from now on it is chosen as they are.
+
+    priority: 0 to 9, higher goes first. expected_version: only where the macro queue has this one; 0: any.
+    Raises NotFound with reason QUEUE_NOT_FOUND (metadata `member` when it is the queue), Refused with reason
+    CONFIG_ERROR (a member already, a macro queue, a queue of another manager), CONFIG_MISMATCH (it does not go with
+    the others), CROSS_DOMAIN or VERSION_MISMATCH.
+    """
+    request = pb.AddMemberRequest(
+        request_id=new_request_id(), name=name, queue=queue, priority=priority, expected_version=expected_version
+    )
+    path = MACRO_SERVICE + "AddMember"
+    return _macro((await client.links.own.caller.call(path, request, pb.AddMemberResponse)).macro)
+
+
+async def remove_macro_member(client: Linked, name: str, queue: str, *, expected_version: int = 0) -> Macro:
+    """Takes a queue out; it stays, with its messages. What was received from it is settled as before.
+
+    Raises NotFound with reason QUEUE_NOT_FOUND, Refused with reason VERSION_MISMATCH.
+    """
+    request = pb.RemoveMemberRequest(
+        request_id=new_request_id(), name=name, queue=queue, expected_version=expected_version
+    )
+    path = MACRO_SERVICE + "RemoveMember"
+    return _macro((await client.links.own.caller.call(path, request, pb.RemoveMemberResponse)).macro)
+
+
+async def get_macro(client: Linked, name: str) -> Macro:
+    """The macro queue of that name. Raises NotFound with reason QUEUE_NOT_FOUND."""
+    path = MACRO_SERVICE + "GetMacro"
+    return _macro((await client.links.own.caller.call(path, pb.GetMacroRequest(name=name), pb.GetMacroResponse)).macro)
+
+
+async def list_macros(client: Linked, domain: str = "") -> list[Macro]:
+    """All macro queues of a domain, by name."""
+    request, path = pb.ListMacrosRequest(domain=domain), MACRO_SERVICE + "ListMacros"
+    found = await client.links.own.caller.call(path, request, pb.ListMacrosResponse)
+    return [_macro(each) for each in found.macros]
+
+
+async def delete_macro(client: Linked, name: str, *, expected_version: int = 0) -> None:
+    """Removes a macro queue; its members stay, with their messages. Raises NotFound with reason QUEUE_NOT_FOUND, and
+    Refused with reason VERSION_MISMATCH when it has another version.
+    """
+    request = pb.DeleteMacroRequest(request_id=new_request_id(), name=name, expected_version=expected_version)
+    await client.links.own.caller.call(MACRO_SERVICE + "DeleteMacro", request, pb.DeleteMacroResponse)
+
+
+def _macro(found: pb.MacroQueue) -> Macro:
+    return Macro(
+        found.name,
+        pb.Relationship.Name(found.relationship).removeprefix("RELATIONSHIP_"),
+        pb.MacroPolicy.Name(found.policy).removeprefix("MACRO_POLICY_"),
+        tuple(MacroMember(each.queue, each.priority, each.handle) for each in found.members),
+        found.version,
+        found.created_at.ToDatetime(UTC),
+    )

@@ -1,0 +1,176 @@
+import datetime
+
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from tandemq.v1 import common_pb2 as _common_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Relationship(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RELATIONSHIP_UNSPECIFIED: _ClassVar[Relationship]
+    RELATIONSHIP_CONSUMER: _ClassVar[Relationship]
+    RELATIONSHIP_PRODUCER: _ClassVar[Relationship]
+
+class MacroPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MACRO_POLICY_UNSPECIFIED: _ClassVar[MacroPolicy]
+    MACRO_POLICY_FIRST_AVAILABLE: _ClassVar[MacroPolicy]
+    MACRO_POLICY_PRIORITIZED: _ClassVar[MacroPolicy]
+    MACRO_POLICY_ROUND_ROBIN: _ClassVar[MacroPolicy]
+    MACRO_POLICY_SHORTEST_QUEUE: _ClassVar[MacroPolicy]
+RELATIONSHIP_UNSPECIFIED: Relationship
+RELATIONSHIP_CONSUMER: Relationship
+RELATIONSHIP_PRODUCER: Relationship
+MACRO_POLICY_UNSPECIFIED: MacroPolicy
+MACRO_POLICY_FIRST_AVAILABLE: MacroPolicy
+MACRO_POLICY_PRIORITIZED: MacroPolicy
+MACRO_POLICY_ROUND_ROBIN: MacroPolicy
+MACRO_POLICY_SHORTEST_QUEUE: MacroPolicy
+
+class MacroMember(_message.Message):
+    __slots__ = ("queue", "priority", "handle")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    HANDLE_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    priority: int
+    handle: int
+    def __init__(self, queue: _Optional[str] = ..., priority: _Optional[int] = ..., handle: _Optional[int] = ...) -> None: ...
+
+class MacroQueue(_message.Message):
+    __slots__ = ("name", "relationship", "policy", "members", "version", "created_at")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    RELATIONSHIP_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    relationship: Relationship
+    policy: MacroPolicy
+    members: _containers.RepeatedCompositeFieldContainer[MacroMember]
+    version: int
+    created_at: _timestamp_pb2.Timestamp
+    def __init__(self, name: _Optional[str] = ..., relationship: _Optional[_Union[Relationship, str]] = ..., policy: _Optional[_Union[MacroPolicy, str]] = ..., members: _Optional[_Iterable[_Union[MacroMember, _Mapping]]] = ..., version: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class CreateMacroRequest(_message.Message):
+    __slots__ = ("request_id", "domain", "name", "relationship", "policy")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    RELATIONSHIP_FIELD_NUMBER: _ClassVar[int]
+    POLICY_FIELD_NUMBER: _ClassVar[int]
+    request_id: bytes
+    domain: str
+    name: str
+    relationship: Relationship
+    policy: MacroPolicy
+    def __init__(self, request_id: _Optional[bytes] = ..., domain: _Optional[str] = ..., name: _Optional[str] = ..., relationship: _Optional[_Union[Relationship, str]] = ..., policy: _Optional[_Union[MacroPolicy, str]] = ...) -> None: ...
+
+class CreateMacroResponse(_message.Message):
+    __slots__ = ("header", "macro", "duplicate")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    MACRO_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    macro: MacroQueue
+    duplicate: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., macro: _Optional[_Union[MacroQueue, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class AddMemberRequest(_message.Message):
+    __slots__ = ("request_id", "name", "queue", "priority", "expected_version")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    request_id: bytes
+    name: str
+    queue: str
+    priority: int
+    expected_version: int
+    def __init__(self, request_id: _Optional[bytes] = ..., name: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., expected_version: _Optional[int] = ...) -> None: ...
+
+class AddMemberResponse(_message.Message):
+    __slots__ = ("header", "macro", "duplicate")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    MACRO_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    macro: MacroQueue
+    duplicate: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., macro: _Optional[_Union[MacroQueue, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class RemoveMemberRequest(_message.Message):
+    __slots__ = ("request_id", "name", "queue", "expected_version")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    request_id: bytes
+    name: str
+    queue: str
+    expected_version: int
+    def __init__(self, request_id: _Optional[bytes] = ..., name: _Optional[str] = ..., queue: _Optional[str] = ..., expected_version: _Optional[int] = ...) -> None: ...
+
+class RemoveMemberResponse(_message.Message):
+    __slots__ = ("header", "macro", "duplicate")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    MACRO_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    macro: MacroQueue
+    duplicate: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., macro: _Optional[_Union[MacroQueue, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
+
+class GetMacroRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class GetMacroResponse(_message.Message):
+    __slots__ = ("header", "macro")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    MACRO_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    macro: MacroQueue
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., macro: _Optional[_Union[MacroQueue, _Mapping]] = ...) -> None: ...
+
+class ListMacrosRequest(_message.Message):
+    __slots__ = ("domain",)
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    domain: str
+    def __init__(self, domain: _Optional[str] = ...) -> None: ...
+
+class ListMacrosResponse(_message.Message):
+    __slots__ = ("header", "macros")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    MACROS_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    macros: _containers.RepeatedCompositeFieldContainer[MacroQueue]
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., macros: _Optional[_Iterable[_Union[MacroQueue, _Mapping]]] = ...) -> None: ...
+
+class DeleteMacroRequest(_message.Message):
+    __slots__ = ("request_id", "name", "expected_version")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    request_id: bytes
+    name: str
+    expected_version: int
+    def __init__(self, request_id: _Optional[bytes] = ..., name: _Optional[str] = ..., expected_version: _Optional[int] = ...) -> None: ...
+
+class DeleteMacroResponse(_message.Message):
+    __slots__ = ("header", "duplicate")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    duplicate: bool
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., duplicate: bool = ...) -> None: ...

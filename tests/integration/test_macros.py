@@ -1,0 +1,213 @@
+"""Macro queues over real gRPC and real disks: the calls and the SDK of any queue, the commands, and kill -9 of the
+master under a consumer and a producer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from click.testing import CliRunner
+
+import tandemq
+from chaos.cluster import Cluster
+from tandemq import aio
+from tandemq.cli import root
+from tandemq.cli.view import PairView
+from tandemq.client.macros import MacroPolicy, Relationship
+from tandemq.errors import InvalidRequest, NotFound, Refused
+from tandemq.v1 import macro_service_pb2 as pb
+from tandemq.v1 import macro_service_pb2_grpc
+from tests.integration.support import new_id, new_name, raw_to, refused, roles
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    cluster = patient(tmp_path_factory.mktemp("macros"))
+
+    async def begin() -> None:
+        await cluster.start()
+        await cluster.wait_ready()
+
+    asyncio.run(begin())
+    yield cluster
+    asyncio.run(cluster.stop())
+
+
+@pytest.fixture
+async def client(pair: Cluster) -> AsyncIterator[aio.Client]:
+    async with aio.connect(pair.target) as made:
+        yield made
+
+
+async def made(
+    client: aio.Client, relationship: Relationship, policy: MacroPolicy | None = None, **priorities: int
+) -> tuple[str, list[str]]:
+    """A new macro queue, and its members."""
+    name = new_name("macro")
+    await client.create_macro(name, relationship=relationship, policy=policy)
+    members = {f"{name}-{stem}": priority for stem, priority in priorities.items()}
+    for queue, priority in members.items():
+        await client.create_queue(queue)
+        await client.add_macro_member(name, queue, priority=priority)
+    return name, list(members)
+
+
+async def test_it_is_told_as_it_was_made_by_either_member(pair: Cluster, client: aio.Client) -> None:
+    name, (low, high) = await made(client, Relationship.CONSUMER, low=1, high=9)
+    for endpoint in pair.endpoints:
+        async with aio.connect(endpoint, follow_master=False) as one:
+            told = await one.get_macro(name)
+            assert (told.relationship, told.policy, told.version) == ("CONSUMER", "PRIORITIZED", 3)
+            assert [(each.queue, each.priority) for each in told.members] == [(low, 1), (high, 9)]
+            assert told in await one.list_macros()
+    with pytest.raises(Refused, match="VERSION_MISMATCH"):
+        await client.remove_macro_member(name, low, expected_version=2)
+    left = await client.remove_macro_member(name, low, expected_version=3)
+    assert [each.queue for each in left.members] == [high]
+    await client.delete_queue(high)
+    assert (await client.get_macro(name)).members == ()
+    await client.delete_macro(name)
+    with pytest.raises(NotFound, match="QUEUE_NOT_FOUND"):
+        await client.get_macro(name)
+
+
+async def test_the_calls_of_any_queue_send_to_it(pair: Cluster, client: aio.Client) -> None:
+    """R089: by a unary call, and by a producer's stream at either member."""
+    name, queues = await made(client, Relationship.PRODUCER, MacroPolicy.ROUND_ROBIN, one=0, two=0, three=0)
+    request_id = new_id()
+    first = await client.enqueue(name, [b"1"], request_id=request_id)
+    again = await client.enqueue(name, [b"1"], request_id=request_id)
+    assert (again[0].id, again[0].index, again[0].duplicate) == (first[0].id, first[0].index, True)
+    for endpoint in pair.endpoints:
+        async with aio.connect(endpoint, follow_master=False) as one, one.producer(name) as producer:
+            await producer.send(b"2")
+    assert [(await client.dequeue(queue)).payloads for queue in queues] == [[b"1"], [b"2"], [b"2"]]
+    with pytest.raises(Refused, match=r"RELATIONSHIP_MISMATCH.*is a PRODUCER"):
+        await client.dequeue(name)
+
+
+async def test_the_calls_of_any_queue_receive_from_it(pair: Cluster, client: aio.Client) -> None:
+    name, (low, high) = await made(client, Relationship.CONSUMER, low=1, high=9)
+    await client.enqueue(low, [b"low", b"low"])
+    await client.enqueue(high, [b"high"])
+    got = await client.dequeue(name, 5)
+    assert (got.payloads, got[0].queue) == ([b"high"], high)
+    await got.ack()
+    for endpoint in pair.endpoints:
+        async with aio.connect(endpoint, follow_master=False) as one, one.consumer(name) as consumer:
+            delivery = await anext(consumer)
+            assert (delivery.payload, delivery.queue) == (b"low", low)
+            await delivery.ack_async()
+    with pytest.raises(InvalidRequest, match="macro queue"):
+        await client.dequeue(name, where="priority > 3")
+    with pytest.raises(InvalidRequest, match="macro queue"):
+        [message async for message in client.browse(name)]
+    with pytest.raises(Refused, match=r"RELATIONSHIP_MISMATCH.*is a CONSUMER"):
+        await client.enqueue(name, [b"x"])
+
+
+async def test_bad_input_is_refused_by_name(pair: Cluster) -> None:
+    invalid, state = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.FAILED_PRECONDITION
+    async with raw_to(pair.endpoint("b")) as (member,):
+        stub: Any = macro_service_pb2_grpc.MacroServiceStub(member.channel)
+        name = new_name("bad")
+
+        async def call(method: str, **fields: Any) -> Any:
+            request = getattr(pb, f"{method}Request")(**({"name": name, "request_id": new_id()} | fields))
+            return await getattr(stub, method)(request, timeout=OUTER_S)
+
+        request_id = new_id()
+        first = await call("CreateMacro", request_id=request_id)
+        again = await call("CreateMacro", request_id=request_id)
+        assert (first.duplicate, again.duplicate, again.macro) == (False, True, first.macro)
+        with refused("QUEUE_EXISTS", grpc.StatusCode.ALREADY_EXISTS, name):
+            await call("CreateMacro")
+        with refused("CONFIG_ERROR", state, "CONSUMER or PRODUCER"):
+            await call("CreateMacro", name="n", relationship=9)
+        with refused("BAD_NAME", invalid, "name of a macro queue"):
+            await call("CreateMacro", name="a b")
+        with refused("BAD_REQUEST", invalid, "no domain 'other'"):
+            await call("CreateMacro", name="n", domain="other")
+        with refused("QUEUE_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "no queue 'gone'"):
+            await call("AddMember", queue="gone")
+        with refused("CONFIG_ERROR", state, "another manager"):
+            await call("AddMember", queue="//far/q")
+        with refused("CONFIG_ERROR", state, "priority is 0 to 9"):
+            await call("AddMember", queue="gone", priority=10)
+        with refused("QUEUE_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "no member 'gone'"):
+            await call("RemoveMember", queue="gone")
+        with refused("QUEUE_NOT_FOUND", grpc.StatusCode.NOT_FOUND, "no macro queue"):
+            await call("DeleteMacro", name="none")
+        with refused("BAD_REQUEST", invalid, "16 bytes"):
+            await call("DeleteMacro", request_id=b"short")
+        with refused("BAD_REQUEST", invalid, "CreateMacroRequest"):
+            await member.bytes_call("/tandemq.v1.MacroService/CreateMacro", b"\xff\xff")
+
+
+def test_the_blocking_client_has_the_same_calls(pair: Cluster) -> None:
+    name = new_name("blocking")
+    with tandemq.connect(pair.target) as client:
+        client.create_queue(f"{name}-q")
+        assert client.create_macro(name).members == ()
+        client.add_macro_member(name, f"{name}-q")
+        client.enqueue(f"{name}-q", [b"x"])
+        assert client.dequeue(name).payloads == [b"x"]
+        assert name in [each.name for each in client.list_macros()]
+        client.remove_macro_member(name, f"{name}-q")
+        client.delete_macro(name)
+
+
+async def test_the_commands_make_change_show_and_remove_them(pair: Cluster, client: aio.Client) -> None:
+    name = new_name("shown")
+    queue = f"{name}-q"
+    await client.create_queue(queue)
+
+    async def run(*words: str) -> Any:
+        return await asyncio.to_thread(CliRunner().invoke, root, ["macro", *words, "--target", pair.target])
+
+    created = await run("create", name, "--producer", "--policy", "round_robin", "-o", "json")
+    assert created.exit_code == 0, created.output
+    assert json.loads(created.stdout)["policy"] == "ROUND_ROBIN"
+    added = json.loads((await run("add", name, queue, "--priority", "3", "-o", "json")).stdout)
+    assert [(each["queue"], each["priority"]) for each in added["members"]] == [(queue, 3)]
+    assert queue in (await run("info", name)).stdout
+    assert name in (await run("ls")).stdout
+    stale = await run("remove", name, queue, "--expected-version", "9")
+    assert (stale.exit_code, "VERSION_MISMATCH" in stale.output) == (1, True)
+    assert json.loads((await run("remove", name, queue, "-o", "json")).stdout)["members"] == []
+    assert (await run("rm", name)).exit_code == 2, "without a terminal it wants --yes"
+    assert (await run("rm", name, "--yes")).exit_code == 0
+    gone = await run("info", name)
+    assert (gone.exit_code, "QUEUE_NOT_FOUND" in gone.output) == (1, True)
+
+
+async def test_both_kinds_outlive_kill_9_of_the_master(tmp_path: Path) -> None:
+    """All that is acknowledged comes out once by a consumer of the same members, and the turn goes on."""
+    async with patient(tmp_path).running() as cluster, aio.connect(cluster.target) as client:
+        spread, queues = await made(client, Relationship.PRODUCER, MacroPolicy.ROUND_ROBIN, one=0, two=0)
+        await client.create_macro("all", policy=MacroPolicy.ROUND_ROBIN)
+        for queue in queues:
+            await client.add_macro_member("all", queue)
+        async with client.producer(spread) as producer, client.consumer("all") as consumer:
+            await asyncio.gather(*(producer.send(b"%d" % number) for number in range(20)))
+            master, _ = await roles(cluster)
+            cluster.kill(master)
+            await asyncio.gather(*(producer.send(b"%d" % number) for number in range(20, 40)))
+            got: set[bytes] = set()
+            while len(got) < 40:
+                delivery = await anext(consumer)
+                got.add(delivery.payload)
+                await delivery.ack_async()
+        await cluster.restart(master)
+        await cluster.wait_for(PairView.equal, "both members hold the same")
+        assert [each.queue for each in (await client.get_macro("all")).members] == queues

@@ -1,0 +1,201 @@
+"""Consumers of a macro queue at a pair, who gives them what and when they wake; and what is sent to one by way of the
+replica (M2, M5, M6, R078, R082).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import google_crc32c
+import pytest
+
+from replica.core.state.calls import Consumer, PendingCall, PendingEnqueue
+from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, QueueDone
+from replica.machine import EnqueueCall, MacroCall, QueueCall, SettleCall, columns_of
+from replica.machine.features.macros import ADD, CREATE, DELETE
+from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE
+from tandemq.v1 import macro_service_pb2 as pb
+from tandemq.v1.common_pb2 import IndexRange, Reason
+from tandemq.v1.message_pb2 import MessageBatch
+from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, EnqueueBatch, Settlement
+from tests.support.clients import Producer, Waiter, create
+from tests.support.pair import Pair
+
+if TYPE_CHECKING:
+    from tandemq.peer.v1.record_pb2 import MacroAction
+    from tests.support.member import Member
+
+PRODUCER, CONSUMER = pb.RELATIONSHIP_PRODUCER, pb.RELATIONSHIP_CONSUMER
+
+
+def change(pair: Pair, action: MacroAction, **fields: Any) -> None:
+    waiter = Waiter()
+    assert pair.master is not None
+    pair.master.submit(PendingCall(waiter, MacroCall(action, "m", b"", 0, **fields)))
+    pair.settle(200)
+    assert isinstance(waiter.done, QueueDone), waiter.done
+
+
+def begun(relationship: pb.Relationship, policy: pb.MacroPolicy, **priorities: int) -> Pair:
+    pair = Pair().start()
+    change(pair, CREATE, relationship=relationship, policy=policy)
+    for name, priority in priorities.items():
+        create(pair, name)
+        change(pair, ADD, queue=name, priority=priority)
+    return pair
+
+
+class Taker:
+    """A consumer of the macro queue and what it was handed."""
+
+    def __init__(self, pair: Pair, name: str = "c", *, credit: int = 1, one_shot: bool = False) -> None:
+        self.pair, self.waiter = pair, Waiter()
+        self.consumer = Consumer(
+            self.waiter, "m", name.encode(), 500, credit_messages=credit, credit_bytes=1 << 20, one_shot=one_shot,
+            member="a",
+        )  # fmt: skip
+        assert pair.master is not None
+        pair.master.attach(self.consumer)
+        pair.quiesce()
+
+    @property
+    def got(self) -> list[str]:
+        return [done.queue for done in self.waiter.answers if isinstance(done, LeaseDone)]
+
+    def ask(self) -> None:
+        self.consumer.credit_messages += 1
+        assert self.pair.master is not None
+        self.pair.master.core.consumers.on_credit(self.consumer)
+        self.pair.master.dispatch(self.pair.master.core)
+        self.pair.quiesce()
+
+
+def send(pair: Pair, queue: str, count: int = 1) -> None:
+    producer = Producer(pair, f"to {queue} {pair.now_ms}", queue)
+    assert pair.master is not None
+    for _ in range(count):
+        producer.send(pair.master)
+    pair.quiesce()
+
+
+def test_a_message_of_a_higher_member_overtakes_at_the_next_call() -> None:
+    pair = begun(CONSUMER, pb.MACRO_POLICY_PRIORITIZED, low=1, high=9)
+    send(pair, "low", 3)
+    taker = Taker(pair)
+    send(pair, "high")
+    taker.ask()
+    taker.ask()
+    assert taker.got == ["low", "high", "low"]
+
+
+@pytest.mark.parametrize("name", ["low", "high"])
+def test_who_waits_wakes_when_any_member_has_something(name: str) -> None:
+    """Without a tick: nothing is polled."""
+    pair = begun(CONSUMER, pb.MACRO_POLICY_PRIORITIZED, low=1, high=9)
+    stream, once = Taker(pair), Taker(pair, "once", one_shot=True)
+    send(pair, name, 2)
+    assert (stream.got, once.got) == ([name], [name])
+
+
+def test_who_waits_wakes_when_a_member_comes_that_has_something() -> None:
+    pair = begun(CONSUMER, pb.MACRO_POLICY_PRIORITIZED, one=0)
+    create(pair, "two")
+    send(pair, "two")
+    taker = Taker(pair)
+    change(pair, ADD, queue="two")
+    assert taker.got == ["two"]
+
+
+def test_members_take_turns_where_they_are_asked_to() -> None:
+    pair = begun(CONSUMER, pb.MACRO_POLICY_ROUND_ROBIN, one=0, two=9, three=0)
+    for name in ("one", "two", "three"):
+        send(pair, name, 2)
+    taker = Taker(pair)
+    for _ in range(5):
+        taker.ask()
+    assert taker.got == ["one", "two", "three"] * 2
+
+
+def test_a_member_that_goes_is_passed_over_and_the_others_serve_on() -> None:
+    pair = begun(CONSUMER, pb.MACRO_POLICY_PRIORITIZED, low=1, high=9)
+    send(pair, "high", 2)
+    send(pair, "low")
+    taker = Taker(pair)
+    assert pair.master is not None
+    pair.master.submit(PendingCall(Waiter(), QueueCall(QUEUE_ACTION_DELETE, "high")))
+    pair.quiesce()
+    taker.ask()
+    assert taker.got == ["high", "low"]
+
+
+def test_what_was_received_from_it_is_settled_by_its_name() -> None:
+    """One call for leases of two members."""
+    pair = begun(CONSUMER, pb.MACRO_POLICY_PRIORITIZED, low=1, high=9)
+    for name in ("low", "high"):
+        send(pair, name)
+    taker = Taker(pair, credit=5)
+    assert taker.got == ["high", "low"]
+    leases = [done.lease_id for done in taker.waiter.answers]
+    settlements = [
+        Settlement(lease_id=each, ranges=[IndexRange(first=1, count=1)], outcome=OUTCOME_ACK) for each in leases
+    ]
+    waiter = Waiter()
+    assert pair.master is not None
+    pair.master.submit(PendingCall(waiter, SettleCall("m", settlements)))
+    pair.quiesce()
+    assert [result.settled for result in waiter.done.results] == [1, 1]
+    machine = pair.master.core.shared.machine
+    assert machine is not None
+    assert [machine.queue(machine.queue_id(name) or 0).length for name in ("low", "high")] == [0, 0]
+
+
+def test_whoever_waits_at_one_that_is_deleted_is_sent_away() -> None:
+    pair = begun(CONSUMER, pb.MACRO_POLICY_PRIORITIZED, one=0)
+    taker = Taker(pair)
+    change(pair, DELETE)
+    failed = taker.waiter.done
+    assert isinstance(failed, Failed)
+    assert failed.reason == Reason.REASON_QUEUE_NOT_FOUND
+
+
+@pytest.mark.parametrize("what", ["unit", "relationship"])
+def test_what_it_does_not_serve_is_refused_by_name(what: str) -> None:
+    """M12."""
+    pair = begun(PRODUCER if what == "relationship" else CONSUMER, pb.MACRO_POLICY_FIRST_AVAILABLE, one=0)
+    waiter = Waiter()
+    consumer = Consumer(waiter, "m", b"c", 500, member="a", unit=b"u" * 16 if what == "unit" else b"")
+    assert pair.master is not None
+    pair.master.attach(consumer)
+    pair.quiesce()
+    assert isinstance(waiter.done, Failed)
+    wanted = Reason.REASON_BAD_REQUEST if what == "unit" else Reason.REASON_RELATIONSHIP_MISMATCH
+    assert (waiter.done.reason, "macro queue" in waiter.done.message or "m is a" in waiter.done.message) == (
+        wanted,
+        True,
+    )
+
+
+def dealt(pair: Pair, member: Member, sequence: int) -> tuple[str, bool, int]:
+    """Where a batch of a producer's stream entered, whether it was there before, and its index."""
+    batch = EnqueueBatch(queue="m", first_sequence=sequence, messages=MessageBatch(payloads=[b"x"]))
+    body, waiter = batch.SerializeToString(), Waiter()
+    crc = google_crc32c.value(body)
+    call = EnqueueCall("m", b"p", sequence, columns_of(batch), member.name, request_hash=crc)
+    member.submit(PendingEnqueue(waiter, call, body, 0))
+    pair.settle(200)
+    assert isinstance(waiter.done, EnqueueDone), waiter.done
+    return waiter.done.member_queue, waiter.done.duplicate, waiter.done.first_index
+
+
+def test_a_batch_that_the_replica_holds_is_dealt_by_the_master_and_answered_there() -> None:
+    """M2: held requests work as they do; a repetition finds the first dealing, and the turn goes on over a takeover."""
+    pair = begun(PRODUCER, pb.MACRO_POLICY_ROUND_ROBIN, one=0, two=0, three=0)
+    assert dealt(pair, pair.b, 1) == ("one", False, 1)
+    assert dealt(pair, pair.a, 2) == ("two", False, 1)
+    assert dealt(pair, pair.b, 2) == ("two", True, 1)
+    pair.crash(pair.a)
+    pair.b.lost(refused=True)
+    pair.settle(200)
+    assert pair.master is pair.b
+    assert [dealt(pair, pair.b, sequence) for sequence in (1, 2)] == [("one", True, 1), ("two", True, 1)]
+    assert dealt(pair, pair.b, 3) == ("three", False, 1)

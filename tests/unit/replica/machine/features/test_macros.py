@@ -1,0 +1,294 @@
+"""Macro queues in the state: how they change, which member a batch enters, and what a repetition finds (M1-M6, M12)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from replica.machine import EnqueueCall, Fresh, Limits, MacroCall, Refused, Repeated, SettleCall, columns_of
+from replica.machine.features.macros import ADD, CREATE, DELETE, REMOVE, plan_macro, shown_macro
+from replica.machine.plan.deal import plan_deal
+from replica.machine.plan.fan_in import asked_in_order
+from replica.machine.plan.settle_macro import plan_settle_macro
+from tandemq.peer.v1 import record_pb2
+from tandemq.v1 import common_pb2
+from tandemq.v1 import macro_service_pb2 as pb
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+from tandemq.v1.queue_service_pb2 import Settlement
+from tests.unit.replica.machine.driver import ACK, Driver, batch_of, ranges_of
+
+PRODUCER, CONSUMER = pb.RELATIONSHIP_PRODUCER, pb.RELATIONSHIP_CONSUMER
+TURNS, SHORTEST = pb.MACRO_POLICY_ROUND_ROBIN, pb.MACRO_POLICY_SHORTEST_QUEUE
+ID = bytes(range(16))
+
+
+def change(driver: Driver, action: record_pb2.MacroAction, name: str = "m", **fields: Any) -> record_pb2.MacroOp:
+    call = MacroCall(action, name, fields.pop("request_id", b""), fields.pop("request_hash", 0), **fields)
+    header = driver.plan(lambda: plan_macro(driver.master.state, driver.now_ms, call))
+    driver.order(header)
+    op: record_pb2.MacroOp = header.macro
+    return op
+
+
+def made(policy: pb.MacroPolicy = TURNS, *members: str, relationship: pb.Relationship = PRODUCER) -> Driver:
+    driver = Driver()
+    change(driver, CREATE, relationship=relationship, policy=policy)
+    for name in members or ("q1", "q2", "q3"):
+        driver.create(name)
+        change(driver, ADD, queue=name)
+    return driver
+
+
+def plan_sent(driver: Driver, count: int = 1, *, lines: tuple[int, ...] = (), **fields: Any) -> Any:
+    batch = batch_of([10] * count, queue="m")
+    first = fields.pop("first_sequence", driver.master.last_sequence("m", b"p") + 1)
+    identity = (b"", 0) if "request_id" in fields else (b"p", first)
+    call = EnqueueCall("m", *identity, columns_of(batch), "a", fields.pop("request_id", b""), **fields)
+    macro = driver.master.state.macros.by_name["m"]
+    return driver.plan(lambda: plan_deal(driver.master.state, driver.now_ms, macro, call, lines))
+
+
+def sent(driver: Driver, count: int = 1, **fields: Any) -> str:
+    """The member that a batch enters."""
+    plan = plan_sent(driver, count, **fields)
+    assert isinstance(plan, Fresh)
+    driver.order(plan.header)
+    return str(plan.header.enqueue.queue)
+
+
+def members(driver: Driver) -> list[tuple[str, int]]:
+    return [(each.queue, each.priority) for each in shown_macro(driver.master.state, "m").members]
+
+
+@contextmanager
+def refused(reason: common_pb2.Reason, text: str) -> Iterator[None]:
+    with pytest.raises(Refused, match=text) as caught:
+        yield
+    assert caught.value.reason == reason
+
+
+def test_a_macro_queue_shares_the_name_space_of_the_queues() -> None:
+    """M1."""
+    driver = made()
+    with refused(common_pb2.REASON_QUEUE_EXISTS, "m is a macro queue"):
+        driver.create("m")
+    with refused(common_pb2.REASON_QUEUE_EXISTS, "q1 exists"):
+        change(driver, CREATE, "q1")
+    with refused(common_pb2.REASON_QUEUE_EXISTS, "m is a macro queue"):
+        change(driver, CREATE)
+    with refused(common_pb2.REASON_BAD_REQUEST, "m is a macro queue"):
+        driver.send(1, queue="m")
+    number = driver.create("later")
+    assert number > driver.master.state.macros.by_name["m"].queue_id, "numbers are never used twice"
+
+
+def test_what_does_not_fit_is_refused_by_the_members_name() -> None:
+    """R074."""
+    driver = made(pb.MACRO_POLICY_UNSPECIFIED, "q1", relationship=CONSUMER)
+    change(driver, CREATE, "other")
+    driver.create("twins", replication=admin_pb2.REPLICATION_PRODUCER)
+    driver.create("sole", single_active=True)
+    driver.create("asks", queue_type=admin_pb2.QUEUE_TYPE_TWO_WAY)
+    for queue, reason, text in (
+        ("gone", common_pb2.REASON_QUEUE_NOT_FOUND, "no queue 'gone'"),
+        ("other", common_pb2.REASON_CONFIG_ERROR, "other is a macro queue itself"),
+        ("m", common_pb2.REASON_CONFIG_ERROR, "m is a macro queue itself"),
+        ("q1", common_pb2.REASON_CONFIG_ERROR, "q1 is a member of macro queue m already"),
+        ("//far/q1", common_pb2.REASON_CONFIG_ERROR, "//far/q1 is a queue of another manager"),
+        ("twins", common_pb2.REASON_CONFIG_MISMATCH, "twins cannot be a member.*PRODUCER replication"),
+        ("sole", common_pb2.REASON_CONFIG_MISMATCH, "sole cannot be a member.*single_active"),
+        ("asks", common_pb2.REASON_CONFIG_MISMATCH, "asks cannot be a member.*TWO_WAY"),
+    ):
+        with pytest.raises(Refused, match=text) as caught:
+            change(driver, ADD, queue=queue)
+        assert (caught.value.reason, caught.value.metadata) == (reason, {"queue": "m", "member": queue})
+    with refused(common_pb2.REASON_CONFIG_ERROR, "member priority is 0 to 9"):
+        change(driver, ADD, queue="q1", priority=10)
+    with refused(common_pb2.REASON_CONFIG_ERROR, "policy of a CONSUMER is one of"):
+        change(driver, CREATE, "n", policy=SHORTEST)
+    assert members(driver) == [("q1", 0)]
+
+
+def test_there_are_limits() -> None:
+    driver = Driver(Limits(macros_max=1, macro_members_max=1))
+    change(driver, CREATE)
+    with refused(common_pb2.REASON_QUOTA_EXCEEDED, "there are 1 macro queues"):
+        change(driver, CREATE, "n")
+    for name in ("q1", "q2"):
+        driver.create(name)
+    change(driver, ADD, queue="q1")
+    with refused(common_pb2.REASON_QUOTA_EXCEEDED, "has 1 members"):
+        change(driver, ADD, queue="q2")
+
+
+def test_versions_keep_stale_administrators_away() -> None:
+    driver = made(TURNS, "q1")
+    with refused(common_pb2.REASON_VERSION_MISMATCH, "has version 2, not 1"):
+        change(driver, REMOVE, queue="q1", expected_version=1)
+    change(driver, REMOVE, queue="q1", expected_version=2)
+    with refused(common_pb2.REASON_QUEUE_NOT_FOUND, "no member 'q1'"):
+        change(driver, REMOVE, queue="q1")
+    change(driver, DELETE, expected_version=3)
+    with refused(common_pb2.REASON_QUEUE_NOT_FOUND, "no macro queue 'm'"):
+        change(driver, DELETE)
+
+
+def test_a_queue_that_is_deleted_is_no_member_any_more() -> None:
+    """M12, by the same record; the turn goes on behind it."""
+    driver = made(TURNS)
+    assert [sent(driver) for _ in range(2)] == ["q1", "q2"]
+    driver.queue(record_pb2.QUEUE_ACTION_DELETE, "q2")
+    assert members(driver) == [("q1", 0), ("q3", 0)]
+    assert shown_macro(driver.master.state, "m").version == 5
+    assert [sent(driver) for _ in range(3)] == ["q3", "q1", "q3"]
+
+
+def test_turns_go_round_and_pass_over_who_cannot() -> None:
+    """R086; the position is state, so it is the same whoever is master next (M3)."""
+    driver = made(TURNS)
+    assert [sent(driver) for _ in range(4)] == ["q1", "q2", "q3", "q1"]
+    driver.queue(record_pb2.QUEUE_ACTION_UPDATE, "q2", config=admin_pb2.QueueConfig(enqueue_enabled=False))
+    assert [sent(driver) for _ in range(3)] == ["q3", "q1", "q3"]
+    driver.queue(record_pb2.QUEUE_ACTION_UPDATE, "q1", config=admin_pb2.QueueConfig(max_length=1))
+    assert sent(driver) == "q3"
+    driver.queue(record_pb2.QUEUE_ACTION_CLOSE, "q3")
+    with refused(common_pb2.REASON_QUEUE_FULL, "every member of macro queue m"):
+        plan_sent(driver)
+    driver.queue(record_pb2.QUEUE_ACTION_CLOSE, "q1")
+    with refused(common_pb2.REASON_ENQUEUE_DISABLED, "no member of macro queue m is open at a"):
+        plan_sent(driver)
+    restored = driver.restored()
+    assert restored.digest() == driver.master.digest()
+    assert restored.state.macros.by_name["m"].last == driver.master.state.macros.by_name["m"].last
+
+
+def test_the_turn_outlives_a_snapshot() -> None:
+    driver = made(TURNS)
+    sent(driver)
+    driver.master = driver.restored()
+    assert [sent(driver) for _ in range(3)] == ["q2", "q3", "q1"]
+
+
+def test_the_first_that_is_available_by_member_priority() -> None:
+    """R083."""
+    driver = made(pb.MACRO_POLICY_FIRST_AVAILABLE, "q1")
+    driver.create("best", max_length=2)
+    change(driver, ADD, queue="best", priority=5)
+    assert [sent(driver) for _ in range(3)] == ["best", "best", "q1"]
+
+
+def test_the_shortest_queue() -> None:
+    """R087; ties by the order of adding."""
+    driver = made(SHORTEST, "q1", "q2")
+    assert [sent(driver, count) for count in (3, 2, 2, 1)] == ["q1", "q2", "q2", "q1"]
+
+
+def test_a_batch_that_nobody_can_take_whole_enters_as_far_as_there_is_room() -> None:
+    driver = made(pb.MACRO_POLICY_FIRST_AVAILABLE, "none")
+    driver.queue(record_pb2.QUEUE_ACTION_CLOSE, "none")
+    for name in ("q1", "q2"):
+        driver.create(name, max_length=3)
+        change(driver, ADD, queue=name)
+    plan = plan_sent(driver, 5)
+    assert [refusal.ordinal for refusal in plan.header.enqueue.refusals] == [3, 4]
+    line = driver.master.queue_id("q1")
+    assert line is not None
+    assert plan_sent(driver, 1, lines=(line,)).header.enqueue.queue == "q2", "nobody overtakes who waits for room"
+
+
+def test_a_repetition_finds_the_first_dealing() -> None:
+    """M2: although the members have changed since."""
+    driver = made(TURNS)
+    assert sent(driver, 2) == "q1"
+    assert sent(driver, request_id=ID, request_hash=7) == "q2"
+    change(driver, REMOVE, queue="q1")
+    for machine in (driver.master, driver.restored()):
+        driver.master = machine
+        for fields in ({"first_sequence": 1}, {"request_id": ID, "request_hash": 7}):
+            again = plan_sent(driver, 2 if "first_sequence" in fields else 1, **fields)
+            assert isinstance(again, Repeated)
+            home = driver.master.home_of(again.run, "m")
+            assert home is not None
+            assert (home.name, again.run.first_index) == ("q1" if "first_sequence" in fields else "q2", 1)
+    with refused(common_pb2.REASON_SEQUENCE_GAP, "do not follow 2"):
+        plan_sent(driver, first_sequence=9)
+    assert driver.master.last_sequence("q1", b"p") == 0, "sequences are the macro queue's"
+
+
+def test_the_opposite_call_is_refused() -> None:
+    """M12."""
+    driver = made(pb.MACRO_POLICY_PRIORITIZED, relationship=CONSUMER)
+    with refused(common_pb2.REASON_RELATIONSHIP_MISMATCH, "m is a CONSUMER"):
+        plan_sent(driver)
+
+
+def test_members_are_asked_by_priority_and_then_as_they_were_added() -> None:
+    """R078."""
+    driver = made(pb.MACRO_POLICY_PRIORITIZED, "q1", "q2", relationship=CONSUMER)
+    driver.create("top")
+    change(driver, ADD, queue="top", priority=9)
+
+    def asked() -> list[str]:
+        macro = driver.master.state.macros.by_name["m"]
+        return [queue.name for queue in asked_in_order(driver.master.state, macro, immediate=False)]
+
+    for name in ("q2", "q1"):
+        driver.send(1, queue=name)
+    assert asked() == ["q1", "q2"]
+    driver.send(1, queue="top")
+    assert asked() == ["top", "q1", "q2"]
+    driver.queue(record_pb2.QUEUE_ACTION_UPDATE, "top", config=admin_pb2.QueueConfig(dequeue_enabled=False))
+    driver.queue(record_pb2.QUEUE_ACTION_UPDATE, "q1", config=admin_pb2.QueueConfig(single_active=True))
+    assert asked() == ["q2"]
+
+
+def test_a_settlement_by_the_macro_queues_name_finds_the_member() -> None:
+    """M6: by its lease, by what was settled, or by the name that it gives; never by the index alone."""
+    driver = made(pb.MACRO_POLICY_PRIORITIZED, "q1", "q2", relationship=CONSUMER)
+    for name in ("q1", "q2"):
+        driver.send(1, queue=name)
+    leases = {name: driver.lease(name=name)[0] for name in ("q1", "q2")}
+
+    def settled(*settlements: Settlement, **fields: Any) -> list[int]:
+        call = SettleCall("m", settlements, **fields)
+        headers, results = driver.plan(lambda: plan_settle_macro(driver.master.state, driver.now_ms, call))
+        for header in headers:
+            driver.order(header)
+        return [result.settled for result in results]
+
+    def ack(lease_id: int, queue: str = "") -> Settlement:
+        return Settlement(lease_id=lease_id, ranges=ranges_of((1, 1)), outcome=ACK, queue=queue)
+
+    both = ack(leases["q2"]), ack(leases["q1"])
+    assert settled(*both, request_id=ID, request_hash=1) == [1, 1]
+    found = driver.master.find_request(ID, 1)
+    assert found is not None
+    assert [result.settled for result in found.results] == [1, 1]
+    assert settled(*both) == [1, 1], "as they were settled"
+    driver.send(1, queue="q2")
+    gone, _ = driver.lease(name="q2")
+    driver.now_ms += 3_600_000
+    driver.expire()
+    late = Settlement(lease_id=gone, ranges=ranges_of((2, 2)), outcome=ACK)
+    assert settled(late) == [0]
+    late.queue = "q2"
+    assert settled(late) == [1]
+
+
+def test_a_repeated_change_finds_its_first_answer() -> None:
+    driver = Driver()
+    change(driver, CREATE, request_id=ID, request_hash=3)
+    found = driver.restored().find_request(ID, 3)
+    assert found is not None
+    assert found.kind == "macro"
+
+
+def test_without_macro_queues_a_snapshot_reads_as_before() -> None:
+    driver = made()
+    change(driver, DELETE)
+    assert driver.restored().digest() == driver.master.digest()
+    assert not driver.master.state.macros.by_id
+    assert not driver.master.state.macros.of_member
