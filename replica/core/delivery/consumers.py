@@ -15,6 +15,7 @@ from replica.core.delivery.ahead import Ahead
 from replica.core.delivery.damage import Damage
 from replica.core.delivery.fan_in import FanIn
 from replica.core.delivery.rounds import Rounds, deleted, shown, taken
+from replica.core.delivery.sole import Sole
 from replica.core.selection.selecting import Exact
 from replica.core.state.effects import Deliver
 from replica.core.state.outcomes import Failed, LeaseDone, Moved
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from replica.core.ordering.orders import Orders
     from replica.core.state.calls import Consumer
     from replica.core.state.shared import Shared
-    from replica.machine import Machine, Narrower, RequestAnswer
+    from replica.machine import Narrower, RequestAnswer
     from tandemq.peer.v1.record_pb2 import EnqueueOp, RecordHeader
 
 DELIVERY_MESSAGES_MAX = 2_000
@@ -45,44 +46,6 @@ WAITERS_MAX = 100_000
 """Consumers of one domain, Dequeue calls that wait included; the next one is refused TOO_MANY_WAITERS. Streams have a
 limit of their own before this one, `limits.consume_streams`.
 """
-
-
-class Sole:
-    """The active consumer of each queue that serves one at a time: the oldest.
-
-    The next one follows when the active one has left and its leases have ended, whichever way. After a takeover the
-    oldest is whoever came to the new master first, and leases of the old one are waited for all the same.
-    """
-
-    def __init__(self) -> None:
-        self.active: dict[int, bytes] = {}
-        """Client id by queue. While it is served nobody else holds a lease, so nothing has to be looked at."""
-
-    def place(self, turn: deque[Consumer], consumer: Consumer) -> None:
-        """A consumer arrives: behind all others, but before an older stream of its own that has most likely broken."""
-        for at, other in enumerate(turn):
-            if other.client_id == consumer.client_id:
-                consumer.take_place_of(other)
-                turn.insert(at, consumer)
-                return
-        turn.append(consumer)
-
-    def served(self, machine: Machine, queue_id: int, turn: deque[Consumer]) -> Consumer | None:
-        """Who may be handed messages now."""
-        if queue_id not in self.active:  # until now they may have been served in turn
-            ordered = sorted(turn, key=lambda consumer: consumer.number)
-            turn.clear()
-            turn.extend(ordered)
-        oldest = turn[0]
-        if self.active.get(queue_id) != oldest.client_id:
-            if machine.is_leased_by_others(queue_id, oldest.client_id):
-                return None
-            self.active[queue_id] = oldest.client_id
-        return oldest
-
-    def forget(self, queue_id: int) -> None:
-        """The queue serves everybody, or nobody is left."""
-        self.active.pop(queue_id, None)
 
 
 class Consumers:
