@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from replica.core.delivery.rounds import Rounds
+from replica.core.delivery.rounds import Rounds, shown
 from replica.core.state.effects import Note
 from replica.machine import SettleCall
 from replica.machine.plan.settle import plan_settle
 from replica.machine.plan.sides import (
     SideLimits,
+    last_rejected,
     late_sides,
     next_given,
     passed_by,
@@ -88,6 +89,8 @@ class Sides:
         self._peer: dict[tuple[int, int], int] = {}
         """By domain and queue: how far the peer's side is, as it said in this session."""
         self._recorded_ms: dict[tuple[int, int], int] = {}
+        self._rejected: dict[int, int] = {}
+        """By side that is served: messages that its process has ever rejected, as operators know."""
         self._limits = SideLimits()
         self._rounds: dict[int, Rounds] = {}
         """By domain: which queues with sides are looked at next, for one that is too far behind."""
@@ -125,6 +128,7 @@ class Sides:
         if side.queue_id not in own.consumers.turns:
             self._take_back(own, name, side, None if anew else client_id)
         self.served[side.queue_id] = self.moving[side.queue_id] = of
+        self._rejected.setdefault(side.queue_id, side.totals.rejected)
         self._give(side.queue_id, of)
         return name
 
@@ -223,11 +227,35 @@ class Sides:
         if now_ms - self._look_ms < LOOK_MS:
             return
         self._look_ms = now_ms
+        self._report_rejected()
         self._sweep(now_ms)
         for domain in self._node.paired():
             self._look_at(domain, now_ms)
             self._lose(domain)
         self._rest()
+
+    def _report_rejected(self) -> None:
+        """K4: one process could not do what its twin may have done; that is harmless here, and no business of ours to
+        decide, and somebody must know it.
+        """
+        own = self._serving()
+        if own is None:
+            return
+        for side_id in self.served:
+            side = own.orders.machine.state.queues.get(side_id)
+            count = side.totals.rejected if side is not None else 0
+            known = self._rejected.setdefault(side_id, count)
+            if side is None or count == known:
+                continue
+            self._rejected[side_id] = count
+            queue, last = shown(side.name), last_rejected(side)
+            text = (
+                f"the side of queue {queue} at {own.shared.member} has rejected {count - known} of its messages, one "
+                f"of them {last}: they are gone there alone, and its twin may have acted on them"
+            )
+            facts = {"queue": queue, "member": own.shared.member, "rejected": str(count), "index": str(last)}
+            own.shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
+            self._node.dispatch(own)
 
     def _sweep(self, now_ms: int) -> None:
         """All sides here, where anything may be known of them that is not so, and now and then."""
@@ -355,6 +383,7 @@ class Sides:
         self._settled.pop(side.queue_id, None)
         self._samples.pop(side.queue_id, None)
         self._like.pop(side.queue_id, None)
+        self._rejected.pop(side.queue_id, None)
         op = QueueOp(action=QUEUE_ACTION_DELETE, queue_id=side.queue_id, removed=side.length)
         self._order(own, RecordHeader(time_ms=own.orders.machine.state.at(own.orders.time_ms), queue=op))
 

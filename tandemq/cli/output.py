@@ -117,6 +117,11 @@ def print_facts(facts: Mapping[str, Any], form: str) -> None:
             say(f"{name.replace('_', ' '):<{width}}  {cell(value)}")
 
 
+def _part(value: Any) -> str:
+    """One of a list."""
+    return " ".join(f"{name}={each}" for name, each in value.items()) if isinstance(value, dict) else str(value)
+
+
 def cell(value: Any) -> str:
     match value:
         case None | "":
@@ -126,6 +131,6 @@ def cell(value: Any) -> str:
         case int():
             return f"{value:,}"
         case list() | tuple():
-            return ", ".join(map(str, value)) or "-"
+            return ", ".join(map(_part, value)) or "-"
         case _:
             return str(value)

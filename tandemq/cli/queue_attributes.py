@@ -130,7 +130,15 @@ def facts_of(info: admin.QueueInfo) -> dict[str, Any]:
     facts |= attributes_of(info.config)
     times = ("created_at", "last_activity_at")
     facts |= {name: getattr(info, name).ToJsonString() for name in times if info.HasField(name)}
+    if info.sides:
+        facts["sides"] = [_side_of(info, side) for side in info.sides]
     return {**facts, "open_members": list(info.open_members), "aliases": list(info.aliases)}
+
+
+def _side_of(info: admin.QueueInfo, side: admin.QueueSide) -> dict[str, Any]:
+    """How far it is, and how far from the end; of one that has lost its place, what was given up and why."""
+    facts: dict[str, Any] = {"member": side.member, "passed": side.passed, "behind": info.last_index - side.passed}
+    return {**facts, "lost_until": side.lost_until, "because": side.because} if side.lost else facts
 
 
 def _plain(message: admin.QueueInfo | admin.QueueConfig, field: str) -> str:

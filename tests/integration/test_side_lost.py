@@ -5,11 +5,13 @@ name, and it begins anew when an operator says so (K6).
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.cli import root
 from tandemq.config import Limits
@@ -37,6 +39,19 @@ async def take(client: aio.Client, count: int) -> list[int]:
     return indexes
 
 
+async def events(cluster: Cluster, name: str) -> str:
+    async with raw_to(cluster.endpoint(name)) as (member,):
+        listed = await member.pair.ListEvents(pair_pb.ListEventsRequest(limit=1_000), timeout=OUTER_S)
+    return "\n".join(event.text for event in listed.events)
+
+
+async def said(exit_code: int, *words: str) -> str:
+    """By a command."""
+    result = await asyncio.to_thread(CliRunner().invoke, root, list(words))
+    assert result.exit_code == exit_code, result.output
+    return result.stdout
+
+
 @pytest.mark.requirement("R103")
 async def test_k6_a_side_that_is_away_holds_senders_back_and_then_loses_its_place(tmp_path: Path) -> None:
     limits = Limits(side_full_seconds=1)
@@ -58,12 +73,10 @@ async def test_k6_a_side_that_is_away_holds_senders_back_and_then_loses_its_plac
                 await take(far, 2 * LENGTH)  # what its member holds until it knows, and nothing more
             assert refused.value.metadata["lost_until"] == str(LENGTH)
             assert not refused.value.retryable
-            async with raw_to(cluster.endpoint(master)) as (member,):
-                listed = await member.pair.ListEvents(pair_pb.ListEventsRequest(limit=1_000), timeout=OUTER_S)
-            assert any(f"side of queue q at {replica} has lost its place" in event.text for event in listed.events)
-            words = ["queue", "restart-side", "q", "--member", replica, "--target", cluster.endpoint(replica)]
-            restarted = await asyncio.to_thread(CliRunner().invoke, root, words)
-            assert restarted.exit_code == 0, restarted.output
+            assert f"side of queue q at {replica} has lost its place" in await events(cluster, master)
+            assert "restart-side q" in await said(1, "doctor", "--no-classifier", "--target", cluster.target)
+            there = ("--target", cluster.endpoint(replica))
+            await said(0, "queue", "restart-side", "q", "--member", replica, *there)
 
             async def begins() -> bool:
                 """Its member hears of it with a heartbeat."""
@@ -79,3 +92,15 @@ async def test_k6_a_side_that_is_away_holds_senders_back_and_then_loses_its_plac
                 return (await c.get_queue("q")).length == 0
 
             await until(is_empty, "both sides have passed it")
+            await c.send("q", b"unread")
+            async with far.consumer("q") as consumer:
+                (await anext(consumer)).reject("cannot be read")
+                await consumer.settled()
+
+                async def is_reported() -> bool:
+                    return f"one of them {LENGTH + 2}" in await events(cluster, replica)
+
+                await until(is_reported, "its member says what it rejected")
+            assert await take(near, 1) == [LENGTH + 2], "its twin gets it all the same"
+            told = json.loads(await said(0, "queue", "info", "q", *there, "-o", "json"))["sides"]
+            assert [each["member"] for each in told] == ["a", "b"]

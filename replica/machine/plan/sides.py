@@ -150,6 +150,12 @@ def passed_by(side: QueueState) -> int:
     return min(firsts, default=side.next_index) - 1
 
 
+def last_rejected(side: QueueState) -> int:
+    """One of the messages that its process has rejected lately; 0: none that is remembered."""
+    rejected = (side.settled[key] for key in reversed(side.settled_order) if key & 1)
+    return next((edges[-1] - 1 for edges in rejected), 0)
+
+
 def plan_passed(
     state: State, now_ms: int, queue: QueueState, marks: Mapping[str, int]
 ) -> record_pb2.RecordHeader | None:

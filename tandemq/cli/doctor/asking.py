@@ -37,6 +37,7 @@ class Asked(NamedTuple):
     witnesses: dict[str, witness_pb.ListRegistersResponse | str]  # by endpoint; a text says why there is no answer
     tcp: dict[str, bool]  # addresses of the peers' own ports and of etcd: somebody takes connections there
     transmissions: tuple[admin_pb.Transmission, ...] = ()  # as the master of the first domain sees them
+    sided: tuple[admin_pb.QueueInfo, ...] = ()  # queues with PRODUCER replication, as its master sees them
 
 
 async def ask(endpoints: Sequence[str], witnesses: Sequence[str], addresses: Sequence[str], timeout_s: float) -> Asked:
@@ -55,6 +56,7 @@ async def ask(endpoints: Sequence[str], witnesses: Sequence[str], addresses: Seq
         dict(zip(witnesses, registers, strict=True)),
         dict(zip(addresses, tcp, strict=True)),
         await _transmissions(here[0].endpoint, timeout_s) if here else (),
+        await _sided(here[0].endpoint, timeout_s) if here else (),
     )
 
 
@@ -80,6 +82,20 @@ async def _transmissions(endpoint: str, timeout_s: float) -> tuple[admin_pb.Tran
         except grpc.aio.AioRpcError:
             return ()  # without a master nobody knows; the check of roles says so
     return tuple(answer.transmissions)
+
+
+async def _sided(endpoint: str, timeout_s: float) -> tuple[admin_pb.QueueInfo, ...]:
+    """Of the first QUEUES_MAX queues."""
+    from tandemq.v1 import queue_admin_service_pb2 as pb
+    from tandemq.v1.queue_admin_service_pb2_grpc import QueueAdminServiceStub
+
+    async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+        try:
+            stub = QueueAdminServiceStub(channel)
+            answer = await stub.ListQueues(pb.ListQueuesRequest(page_size=QUEUES_MAX), timeout=timeout_s)
+        except grpc.aio.AioRpcError:
+            return ()  # as above
+    return tuple(queue for queue in answer.queues if queue.sides)
 
 
 async def _registers(endpoint: str, timeout_s: float) -> witness_pb.ListRegistersResponse | str:

@@ -77,6 +77,28 @@ def found(
     return judge(Asked(PairView(pair="orders", members=members), managers, witnesses, addresses), [config])
 
 
+def sided(**facts: Any) -> list[tuple[Level, str, str]]:
+    """Lines about the sides of a queue of ten messages at most."""
+    queue = admin_pb.QueueInfo(name="q", last_index=9, length=6, config={"max_length": 10}, **facts)
+    asked = Asked(PairView(pair="orders", members=(A, B)), {}, {}, {CONFIG.peer_address: True}, (), (queue,))
+    return [(each.level, each.what, each.do) for each in judge(asked, [CONFIG]) if each.check == "sides"]
+
+
+def test_a_side_that_has_lost_its_place_is_named_with_what_to_do() -> None:
+    lost = {"member": "b", "passed": 2, "lost": True, "lost_until": 8, "because": "it was away"}
+    ok, fail = sided(sides=[{"member": "a", "passed": 8}, lost])
+    assert ok[0] is Level.OK
+    assert fail[0] is Level.FAIL
+    assert "the side at b has lost its place: it was away; messages 3 to 8 are gone" in fail[1]
+    assert "tandemq queue restart-side q --member b" in fail[2]
+
+
+@pytest.mark.parametrize(("passed", "level"), [(2, Level.WARN), (3, Level.OK)])
+def test_a_side_that_fills_the_queue_is_named(passed: int, level: Level) -> None:
+    ahead, behind = sided(sides=[{"member": "a", "passed": 8}, {"member": "b", "passed": passed}])
+    assert (ahead[0], behind[0]) == (Level.OK, level)
+
+
 def links(*rows: admin_pb.Transmission) -> list[Finding]:
     asked = Asked(PairView(pair="orders", members=(A, B)), {}, {}, {CONFIG.peer_address: True}, rows)
     return [each for each in judge(asked, [CONFIG]) if each.check == "links"]

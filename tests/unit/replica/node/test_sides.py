@@ -10,7 +10,7 @@ from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
-from tandemq.v1.queue_service_pb2 import OUTCOME_RELEASE
+from tandemq.v1.queue_service_pb2 import OUTCOME_REJECT, OUTCOME_RELEASE
 from tests.unit.replica.machine.driver import MEMBERS
 from tests.unit.replica.node.side_member import NOW_MS, NUMBER, Member
 
@@ -110,6 +110,30 @@ async def test_k4_what_is_released_comes_again_first(member: Member) -> None:
     member.sides.on_moved()
     member.flush()
     assert process.indexes == [1, 2, 2, 3]
+
+
+async def test_k4_what_one_side_rejects_is_reported_and_the_other_side_still_gets_it(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    notes: list[str] = []
+    monkeypatch.setattr(member.node._listener, "on_note", lambda _domain, note: notes.append(note.text))
+    other = Member(member.driver, "b")
+    member.driver.send(3)
+    process, _ = member.consume()
+    ((lease_id, _),) = process.given
+    member.settle(process, lease_id, 1)
+    member.sides.look(NOW_MS)
+    assert notes == []
+    member.settle(process, lease_id, 2, OUTCOME_REJECT)
+    member.flush()
+    for now_ms in (NOW_MS + 200, NOW_MS + 400):
+        member.sides.look(now_ms)
+    (note,) = [each for each in notes if "reject" in each]
+    assert note.startswith("the side of queue q at a has rejected 1 of its messages, one of them 2")
+    assert member.said == [2], "it is settled"
+    member.driver.replica.commit(member.driver.log_index)
+    other.pair.shared.progress.commit_index = member.driver.log_index
+    assert other.consume()[0].indexes == [1, 2, 3]
 
 
 async def test_k6_a_side_is_as_far_as_its_disk_says(member: Member) -> None:
