@@ -239,7 +239,7 @@ class Node:
         if self.outbox or domain.source.has_more():
             self.send_wake.set()
         if self.sides.served and domain.shared.peer:
-            self.sides.on_moved()
+            self.sides.on_step(domain)
 
     def _carry_out(self, domain: Domain, order: Order) -> None:
         match order:

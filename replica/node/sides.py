@@ -89,6 +89,8 @@ class Sides:
         self._peer: dict[tuple[int, int], int] = {}
         """By domain and queue: how far the peer's side is, as it said in this session."""
         self._recorded_ms: dict[tuple[int, int], int] = {}
+        self._committed: dict[int, int] = {}
+        """By domain: up to where its state was committed when its sides were last looked at after a step."""
         self._rejected: dict[int, int] = {}
         """By side that is served: messages that its process has ever rejected, as operators know."""
         self._limits = SideLimits()
@@ -187,8 +189,18 @@ class Sides:
 
     # -- what the pair has committed ---------------------------------------------------------------------------------
 
+    def on_step(self, domain: Domain) -> None:
+        """A domain of the pair has taken a step: where more is committed since, its sides are looked at. Whatever else
+        a step does to them is seen at the next tick.
+        """
+        machine = domain.shared.machine
+        committed = machine.state.commit_index if machine is not None else 0
+        if committed != self._committed.get(domain.shared.domain):
+            self._committed[domain.shared.domain] = committed
+            self.on_moved()
+
     def on_moved(self) -> None:
-        """A domain of the pair has taken a step: more may be committed there."""
+        """More may be committed in the pair's domains."""
         own = self.own
         for queue_id, of in list(self.served.items()):
             if own is not None and queue_id in own.consumers.turns:

@@ -176,6 +176,21 @@ async def test_k6_what_the_peer_said_is_forgotten_with_its_session(member: Membe
     assert member.sides._peer == {}
 
 
+async def test_a_step_that_commits_nothing_looks_at_no_side(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There may be thousands, and steps are many more than commits."""
+    process, _ = member.consume()
+    looks: list[int] = []
+    monkeypatch.setattr(member.sides, "on_moved", lambda: looks.append(1))
+    for _ in range(3):
+        member.node.dispatch(member.pair)
+    assert len(looks) == 1
+    monkeypatch.undo()
+    member.driver.send(2)
+    member.node.dispatch(member.pair)
+    member.flush()
+    assert process.indexes == [1, 2], "a commit gives at once"
+
+
 async def test_a_side_waits_for_the_copy_behind_it(member: Member) -> None:
     """A full transfer takes its place, for example."""
     process, _ = member.consume()
