@@ -12,8 +12,9 @@ from tandemq.client.calls import ADMIN_SERVICE
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1 import queue_service_pb2 as service_pb2
 from tests.support.listed import model
-from tests.support.listed.messages import ALIASES, NAMES, target
+from tests.support.listed.messages import ALIASES, ASIDE, NAMES, target
 from tests.support.listed.model import SIZE_MAX, Attributes, Queue, Refusal
+from tests.support.listed.reaction_model import KEPT, end_kept
 from tests.support.listed.run import Asked, Run, different, picture, view
 from tests.support.listed.steps import Step
 
@@ -29,6 +30,7 @@ CONFIGS = (
     Attributes(kind=model.ONE_WAY_ACK, max_length=4, drops=True, immediate=True),
     Attributes(kind=model.ONE_WAY_ACK, ttl_ms=8_000, max_deliveries=3, retry_ms=(2_500, 2_500)),
 )
+CONFIG_ASIDE = Attributes(max_length=14, dead_letters=False)
 
 
 def config_of(wanted: Attributes) -> pb.QueueConfig:
@@ -43,6 +45,7 @@ def config_of(wanted: Attributes) -> pb.QueueConfig:
         completion_retention={"seconds": FOREVER_S},
         enqueue_enabled=wanted.enqueue_enabled,
         dequeue_enabled=wanted.dequeue_enabled,
+        reactions_enabled=wanted.reactions,
     )
     if not wanted.dead_letters:
         config.dead_letter_queue = ""
@@ -102,12 +105,12 @@ def _check_told(run: Run, asked: Asked, queue: Queue) -> None:
 def create(run: Run, step: Step) -> None:
     which, kind, how = step.numbers
     # Mostly a further one; the two that there are get a successor when they are deleted.
-    name = (FURTHER, FURTHER, FURTHER, *NAMES, ALIASES[0])[which % 6]
+    name = (FURTHER, FURTHER, FURTHER, *NAMES, ALIASES[0], ASIDE)[which % 7]
     make(run, step, name, kind, configuring=how % 2 == 1)
 
 
 def make(run: Run, step: Step, name: str, kind: int, *, configuring: bool = False) -> None:
-    wanted = CONFIGS[kind % len(CONFIGS)]
+    wanted = CONFIG_ASIDE if name == ASIDE else CONFIGS[kind % len(CONFIGS)]
     request = pb.CreateQueueRequest(
         name=name, request_id=run.request_id(), config=config_of(wanted), configuring=configuring
     )
@@ -134,6 +137,8 @@ def delete(run: Run, step: Step) -> None:
         if request.if_empty and queue.messages:
             raise Refusal("NOT_EMPTY")
         removed = len(queue.messages)
+        end_kept(run.model, queue)
+        run.touched.add(KEPT + queue.name)
         del run.model.queues[queue.name]
 
     text = f"delete {name}{' if it is empty' if request.if_empty else ''}"
@@ -145,7 +150,10 @@ def delete(run: Run, step: Step) -> None:
 
 
 def purge(run: Run, step: Step) -> None:
-    name = target(run, step.numbers[0])
+    of, kept, _ = step.numbers
+    name = target(run, of)
+    if kept % 3 == 0 and KEPT + name in run.model.queues:
+        name = KEPT + name  # what is kept ends so
     request = pb.PurgeQueueRequest(name=name, request_id=run.request_id())
     removed = 0
 
@@ -176,7 +184,7 @@ def update(run: Run, step: Step) -> None:
     """One attribute; now and then of another version than the queue's, or one that is fixed."""
     of, what, how = step.numbers
     name = target(run, of)
-    still = [queue.name for queue in run.model.queues.values() if not _is_on(queue)]
+    still = [queue.name for queue in run.model.queues.values() if not _is_on(queue) and not queue.name.startswith(KEPT)]
     if still and how % 4:
         name = still[0]
     known = run.model.find(name)
@@ -187,10 +195,13 @@ def update(run: Run, step: Step) -> None:
         ("drops", _toggled(known, "drops")),
         ("lease_ms", 5_000 + 500 * (how % 9)),
         ("max_deliveries", how % 4),
+        ("reactions", _toggled(known, "reactions")),
         ("kind", model.TWO_WAY),
     )
     # What is off is soon on again.
-    off = [change for change in changes[1:3] if known is not None and not getattr(known.config, change[0])]
+    off = [
+        change for change in (*changes[1:3], changes[6]) if known is not None and not getattr(known.config, change[0])
+    ]
     attribute, value = off[0] if off and how % 3 else changes[what % len(changes)]
     version = known.version if known is not None else 1
     expected = (0, 0, version, version, version + 1)[how % 5]
@@ -225,7 +236,7 @@ def _only(attribute: str, value: Any) -> pb.QueueConfig:
         config = pb.QueueConfig()
         config.lease_duration.FromMilliseconds(value)
         return config
-    return pb.QueueConfig(**{attribute: value})
+    return pb.QueueConfig(**{"reactions_enabled" if attribute == "reactions" else attribute: value})
 
 
 def alias(run: Run, step: Step) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from tests.support.listed import admin, messages, units
-from tests.support.listed.messages import NAMES
+from tests.support.listed import admin, messages, reactions, units
+from tests.support.listed.messages import ASIDE, NAMES
+from tests.support.listed.reaction_model import UnsureError
 from tests.support.listed.run import Run
 from tests.support.listed.steps import KINDS, Step
 
@@ -31,6 +32,7 @@ DOING: dict[str, Callable[[Run, Step], None]] = {
     "reply": messages.reply,
     "unit": units.unit,
     "transact": units.transact,
+    "react": reactions.react,
     "check": messages.check,
     "browse": messages.browse,
     "again": messages.again,
@@ -52,8 +54,13 @@ def carry_out(run: Run, steps: Iterable[Step]) -> None:
     """The two queues, and then the steps; at the end everything is looked at."""
     for name, kind in zip(NAMES, run.kinds, strict=True):
         admin.make(run, Step("create", "a"), name, kind)
+    admin.make(run, Step("create", "a"), ASIDE, 0)
     for step in steps:
-        run.carry_out(step, DOING[step.kind])
+        try:
+            run.carry_out(step, DOING[step.kind])
+        except UnsureError:
+            run.count("time", "unsure")
+            return
     finish(run)
 
 

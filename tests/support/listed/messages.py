@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from tandemq.client.calls import QUEUE_SERVICE
@@ -10,10 +11,13 @@ from tandemq.v1.common_pb2 import Completion, Error, IndexRange, Reason
 from tandemq.v1.message_pb2 import Message
 from tests.support.listed import model
 from tests.support.listed.model import SIZE, SIZE_MAX, Entry, Lease, Placed, Queue, Refusal, Settled
+from tests.support.listed.reaction_model import KEPT
 from tests.support.listed.run import Asked, Run
 from tests.support.listed.steps import Step
 
 NAMES = ("q0", "q1")
+ASIDE = "aside"
+"""Where reactions move things to, and report."""
 ALIASES = ("n0", "n1")
 TTL_MS, DELAY_MS, EXTENSION_MS, RELEASE_MS = 6_500, 5_000, 8_000, 3_000
 LEASES_MS = (0, 0, 5_500, 7_500)
@@ -21,12 +25,14 @@ OUTCOMES = (model.ACK, model.ACK, model.ACK, model.RELEASE, model.REJECT, model.
 WORDS = {model.ACK: "ACK", model.RELEASE: "RELEASE", model.REJECT: "REJECT", model.EXTEND: "EXTEND"}
 MODES = (pb.SETTLE_MODE_UNSPECIFIED, pb.SETTLE_MODE_LEASE, pb.SETTLE_MODE_LEASE, pb.SETTLE_MODE_IMMEDIATE)
 BROWSE_MAX = 100
+COUNTED = ("applied", "locked", "inert", "dying", "refused", "unreported")
+"""In a report of a reaction."""
 
 
 def target(run: Run, number: int) -> str:
     """Mostly one of the usual queues; else a dead-letter queue, an alias, or one that may not be there."""
     there = run.model.queues
-    others = [name for name in there if name not in NAMES]
+    others = [name for name in there if name not in NAMES and not name.startswith(KEPT)]
     others += [alias for queue in there.values() for alias in sorted(queue.aliases)]
     pool = [*NAMES * 6, *sorted(others), ALIASES[0]]
     return pool[number % len(pool)]
@@ -50,6 +56,11 @@ def entries_of(run: Run, queue: Queue | None, shape: int, kind: int) -> list[Ent
                 ttl_ms=TTL_MS if kind // 3 % 4 == 1 and ordinal % 2 == 0 and not two_way else 0,
                 delay_ms=DELAY_MS if kind // 12 % 5 == 1 and ordinal < 2 else 0,
                 dedup=f"d{(kind + ordinal) % 5}" if kind // 60 % 3 == 1 else "",
+                correlation=f"c{run.serial % 3}" if shape // 4 % 3 else "",
+                group=f"g{run.serial % 2}" if shape // 12 % 3 == 0 else "",
+                grade=run.serial % 4 if shape // 4 % 4 == 0 else None,
+                inert=shape // 36 % 6 == 0 and ordinal == 1,
+                reply_to=ASIDE if shape // 8 % 3 == 0 and not two_way else "",
             )
         )
     return made
@@ -64,6 +75,10 @@ def message_of(entry: Entry) -> Message:
     if entry.delay_ms:
         message.delay.FromMilliseconds(entry.delay_ms)
     message.dedup_id = entry.dedup
+    message.correlation_id, message.group_id = entry.correlation, entry.group
+    message.inert, message.reply_to = entry.inert, entry.reply_to
+    if entry.grade is not None:
+        message.properties["grade"].integer = entry.grade
     return message
 
 
@@ -86,9 +101,7 @@ def send(run: Run, step: Step) -> None:
     placed = queue.enter(entries, asked.now)
     expected = [result_of(queue, place) for place in placed]
     check_results(run, asked, expected, duplicate=None if run.struck else False)
-    for place, result in zip(placed, asked.reply.results, strict=True):
-        if place.is_new:
-            queue.handles[place.index] = result.handle
+    note_places(queue, placed, asked.reply.results)
     run.touched.add(queue.name)
     run.record(
         call,
@@ -98,12 +111,24 @@ def send(run: Run, step: Step) -> None:
     )
 
 
+def note_places(queue: Queue, placed: list[Placed], results: Iterable[pb.EnqueueResult]) -> None:
+    """By what its sender knows what entered."""
+    for place, result in zip(placed, results, strict=True):
+        if place.is_new:
+            queue.handles[place.index] = result.handle
+            message = queue.messages[place.index]
+            message.own_id, message.ids = result.id, frozenset((result.id,))
+
+
 def told_entry(entry: Entry) -> str:
     parts = [entry.payload.decode().lstrip("0")[:10]]
     parts += [f"priority {entry.priority}"] if entry.priority != 4 else []
     parts += [f"for {entry.ttl_ms} ms"] if entry.ttl_ms else []
     parts += [f"in {entry.delay_ms} ms"] if entry.delay_ms else []
     parts += [f"known as {entry.dedup}"] if entry.dedup else []
+    parts += [each for each in (entry.correlation, entry.group) if each]
+    parts += [f"grade {entry.grade}"] if entry.grade is not None else []
+    parts += ["inert"] if entry.inert else []
     return " ".join(parts)
 
 
@@ -213,7 +238,8 @@ def _is_given(queue: Queue, index: int) -> bool:
 def row_of(queue: Queue, index: int, further: int) -> tuple[Any, ...]:
     """As it is delivered or browsed; `further`: a delivery that has begun."""
     message = queue.messages[index]
-    return index, message.payload, message.priority, message.deliveries + further, message.origin
+    said = message.correlation, message.group, message.grade, message.version, message.report
+    return index, message.payload, message.priority, message.deliveries + further, message.origin, said
 
 
 def rows_of(reply: Any) -> list[tuple[Any, ...]]:
@@ -224,14 +250,32 @@ def rows_of(reply: Any) -> list[tuple[Any, ...]]:
             each.message.priority if each.message.HasField("priority") else 4,
             each.delivery_count,
             origin_of(each.message),
+            _said_of(each.message),
         )
         for each in reply.messages
     ]
 
 
+def _said_of(message: Message) -> tuple[Any, ...]:
+    found = message.properties
+    grade = found["grade"].integer if "grade" in found else None
+    version = found["tq_version"].integer if "tq_version" in found else 1
+    return message.correlation_id, message.group_id, grade, version, _report_of(message)
+
+
+def _report_of(message: Message) -> tuple[Any, ...] | None:
+    found = message.properties
+    if "tq_report" not in found:
+        return None
+    kind, queue = found["tq_report"].text, found["tq_origin_queue"].text
+    if kind == "reacted":
+        return kind, queue
+    return kind, found["tq_outcome"].text, queue, *(found[f"tq_{name}"].integer for name in COUNTED)
+
+
 def origin_of(message: Message) -> tuple[str, str, str, int] | None:
     found = message.properties
-    if "tq_origin_queue" not in found:
+    if "tq_dead_letter_reason" not in found:
         return None
     said = found["tq_reject_reason"].text if "tq_reject_reason" in found else ""
     return (
@@ -402,7 +446,12 @@ def _browse(run: Run, via: str, name: str, start: int, limit: int) -> None:
 
 def browsed(queue: Queue, start: int, limit: int) -> list[tuple[Any, ...]]:
     indexes = [index for index in sorted(queue.messages) if index >= start][: limit or BROWSE_MAX]
-    return [row_of(queue, index, further=queue.messages[index].lease is not None) for index in indexes]
+    return [row_of(queue, index, further=_is_delivered(queue, index)) for index in indexes]
+
+
+def _is_delivered(queue: Queue, index: int) -> bool:
+    lease = queue.messages[index].lease
+    return lease is not None and not lease.locks
 
 
 def again(run: Run, step: Step) -> None:

@@ -8,8 +8,10 @@ ended and what has not is certain whenever a call is made.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from tests.support.listed.reaction import Reaction
 
 ONE_WAY_ACK, QUEUED_ACK, TWO_WAY = "ONE_WAY_ACK", "ONE_WAY_QUEUED_ACK", "TWO_WAY"
 ACK, RELEASE, REJECT, EXTEND = 1, 2, 3, 4
@@ -45,6 +47,8 @@ class Lease:
     ends: Within
     duration_ms: int
     unit: bytes = b""
+    locks: bool = False
+    """For a reaction of that unit: it was delivered to nobody."""
 
 
 @dataclass(eq=False)
@@ -63,6 +67,48 @@ class Message:
     answer_until: Within | None = None
     origin: tuple[str, str, str, int] | None = None
     """Of a dead letter: the queue, why it died, what the consumer said, and its deliveries."""
+    correlation: str = ""
+    group: str = ""
+    grade: int | None = None
+    """A property."""
+    inert: bool = False
+    reply_to: str = ""
+    ids: frozenset[bytes] = frozenset()
+    """That it and its versions before had, as far as somebody knows them."""
+    own_id: bytes = b""
+    first_id: bytes = b""
+    """Of one that a reaction has changed."""
+    version: int = 1
+    first: int = 0
+    """The index of its first version; 0: it is that."""
+    seen: tuple[str, int] | None = None
+    """The kept reaction that has changed it: where it is kept, and at which index."""
+    unasked: bool = True
+    """The kept reactions have not been asked about it."""
+    stuck: bool = False
+    """One that fits it had no place for what it would make of it."""
+    report: tuple[object, ...] | None = None
+    """Of a reaction, and what it says."""
+    reaction: Reaction | None = None
+    """That is kept."""
+
+    def copy(self, **changes: Any) -> Message:
+        """What another queue gets of it, or its own: it was never delivered, and is known to nobody."""
+        fresh: dict[str, Any] = {
+            "lease": None,
+            "deliveries": 0,
+            "dying": False,
+            "why": None,
+            "answer_until": None,
+            "expires": None,
+            "delayed": None,
+            "ids": frozenset(),
+            "own_id": b"",
+            "first": 0,
+            "unasked": True,
+            "stuck": False,
+        }
+        return replace(self, **{**fresh, **changes})
 
 
 LEASE_DEFAULT_MS = 30_000
@@ -84,6 +130,7 @@ class Attributes:
     immediate: bool = False
     enqueue_enabled: bool = True
     dequeue_enabled: bool = True
+    reactions: bool = True
 
 
 @dataclass
@@ -96,6 +143,7 @@ class Totals:
     purged: int = 0
     replied: int = 0
     dead_lettered: int = 0
+    reacted: int = 0
 
 
 @dataclass(eq=False)
@@ -115,6 +163,8 @@ class Queue:
     handles: dict[int, bytes] = field(default_factory=dict)
     aliases: set[str] = field(default_factory=set)
     totals: Totals = field(default_factory=Totals)
+    late: list[Message] = field(default_factory=list)
+    """What has ended as it came back: the kept reactions may have been asked about it, or not."""
     spared: set[int] = field(default_factory=set)
     """What a unit of work gives back, while its messages enter: none of it is dropped for them."""
 
@@ -207,27 +257,30 @@ class Queue:
         message = Message(entry.payload, entry.size, entry.priority)
         message.expires = now.plus(ttl_ms) if ttl_ms else None
         message.delayed = now.plus(entry.delay_ms) if entry.delay_ms else None
-        if self.config.kind == TWO_WAY:
-            message.answer_until = now.plus(self.config.reply_ms)
-        self.add(message)
+        message.correlation, message.group, message.grade = entry.correlation, entry.group, entry.grade
+        message.inert, message.reply_to = entry.inert, entry.reply_to
+        self.add(message, now)
         assert self.next_index == index + 1
         if entry.dedup:
             self.dedup[entry.dedup] = index
             while len(self.dedup) > self.config.dedup_max:
                 self.dedup.popitem(last=False)
 
-    def add(self, message: Message) -> None:
+    def add(self, message: Message, now: Within | None) -> None:
+        """`now`: of what a queue with requests may get."""
         self.messages[self.next_index] = message
-        if self.tracked:
+        if self.config.kind == TWO_WAY and now is not None:
+            message.answer_until = now.plus(self.config.reply_ms)
+        if self.tracked and not message.first:
             self.ends[self.next_index] = ""
         self.next_index += 1
         self.totals.enqueued += 1
 
     def end(self, index: int, how: str) -> None:
         """It leaves the queue."""
-        del self.messages[index]
-        if index in self.ends:
-            self.ends[index] = how
+        first = self.messages.pop(index).first or index
+        if first in self.ends:
+            self.ends[first] = how
 
     # -- receiving and settling ----------------------------------------------------------------------------------------
 
@@ -260,6 +313,7 @@ class Queue:
             elif outcome == RELEASE and message is not None and (held or free):
                 if held:
                     message.lease, message.delayed = None, said.until if said.ms else None
+                    message.unasked = True
             elif outcome in (ACK, REJECT) and message is not None and (held or free):
                 self._settle_one(said, index, message, held=held)
             elif outcome == RELEASE or (lease_id, outcome, index) not in self.settled:
@@ -294,7 +348,8 @@ class Queue:
                 raise Refusal("LEASE_LOST")
             self.settled.add((lease_id, ACK, index))
             self.end(index, "REPLIED")
-            self.replies[index] = payload, lease_id
+            for known in (index, message.first or index):
+                self.ends[known], self.replies[known] = "REPLIED", (payload, lease_id)
             self.totals.replied += 1
             return True
         if self.ends.get(index) == "REPLIED":
@@ -318,14 +373,18 @@ class Queue:
         for lease in [lease for lease in self.leases().values() if lease.ends.high < now_ms]:
             for message in [each for each in self.messages.values() if each.lease is lease]:
                 self._return(message, lease)
+        self.late.clear()
         for index in list(self.messages):
             message = self.messages[index]
+            back = message.unasked or (message.lease is not None and message.lease.ends.low < now_ms)
+            if back and (is_over(message.expires, now_ms) or is_over(message.answer_until, now_ms)):
+                self.late.append(message)
             if message.lease is None and not message.dying and is_over(message.expires, now_ms):
                 self.totals.expired += 1
                 self.end(index, "EXPIRED")
             elif is_over(message.answer_until, now_ms):
                 self.end(index, "REPLY_TIMEOUT")
-            elif is_over(message.delayed, now_ms):
+            elif message.lease is None and is_over(message.delayed, now_ms):
                 message.delayed = None
 
     def held(self, lease: Lease) -> list[int]:
@@ -340,12 +399,14 @@ class Queue:
     def give_back(self, lease: Lease) -> None:
         """It ends with its master: no delivery counts."""
         for index in self.held(lease):
-            self.messages[index].lease = None
+            self.messages[index].lease, self.messages[index].unasked = None, True
 
     def _return(self, message: Message, lease: Lease) -> None:
         """Nobody settled it: to its place, to wait for its time, or to die."""
         config = self.config
-        message.lease = None
+        message.lease, message.unasked = None, True
+        if lease.locks:
+            return
         message.deliveries += 1
         if config.dead_letters and 0 < config.max_deliveries <= message.deliveries:
             message.dying = True
@@ -376,6 +437,11 @@ class Entry(NamedTuple):
     ttl_ms: int = 0
     delay_ms: int = 0
     dedup: str = ""
+    correlation: str = ""
+    group: str = ""
+    grade: int | None = None
+    inert: bool = False
+    reply_to: str = ""
 
 
 class Placed(NamedTuple):

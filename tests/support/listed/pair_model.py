@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.listed.model import FAR, LEASE_DEFAULT_MS, Attributes, Message, Queue, Refusal, Within, is_over
+from tests.support.listed.model import FAR, LEASE_DEFAULT_MS, Attributes, Queue, Refusal, Within, is_over
 from tests.support.listed.unit import Unit
 
 
@@ -36,6 +36,10 @@ class Pair:
     def next_due(self) -> Within | None:
         """What ends first."""
         return min(self.due(), default=None)
+
+    def is_stuck(self) -> bool:
+        """A reaction that is kept has had no place for what it would have made of something."""
+        return any(message.stuck for queue in self.queues.values() for message in queue.messages.values())
 
     def is_dying(self) -> bool:
         return any(queue.dying() for queue in self.queues.values())
@@ -74,7 +78,7 @@ class Pair:
                 queue.totals.dead_lettered += 1
                 reason = "MAX_DELIVERIES" if dead.why is None else "REJECTED"
                 origin = (queue.name, reason, dead.why or "", dead.deliveries)
-                to.add(Message(dead.payload, dead.size, dead.priority, origin=origin))
+                to.add(dead.copy(origin=origin), None)
                 touched += [queue.name, to.name]
         return touched
 
@@ -83,5 +87,6 @@ class Pair:
         name = queue.dead_name
         if name not in self.queues:
             config = Attributes(max_length=queue.config.max_length, dead_letters=False, lease_ms=LEASE_DEFAULT_MS)
+            config.reactions = False
             self.queues[name] = Queue(name, config)
         return self.queues[name]

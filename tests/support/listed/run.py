@@ -20,8 +20,9 @@ from tandemq.errors import TandemqError
 from tandemq.v1.queue_admin_service_pb2 import QueueInfo, QueueState
 from tandemq.v1.queue_service_pb2 import BrowsePageRequest, BrowsePageResponse
 from tandemq.v1.transaction_service_pb2 import ListUnitsRequest, ListUnitsResponse
-from tests.support.listed.model import Queue, Refusal, Within
+from tests.support.listed.model import SLACK_MS, Queue, Refusal, Within
 from tests.support.listed.pair_model import Pair
+from tests.support.listed.reaction_model import ask, ask_again, check_ended, kept_of
 from tests.support.listed.steps import Fault, Step
 from tests.support.listed.unit import Unit
 from tests.support.listed.unit_model import abort
@@ -115,6 +116,8 @@ class Run:
         """The last reply that counted: of a queue, under a lease, to a message."""
         self.requests = 0
         self.touched: set[str] = set()
+        self.epoch = 0
+        """In which the open units were seen last."""
         self.over: deque[Unit] = deque(maxlen=3)
         """Units of work that ended without a commit."""
         self.leases: dict[Queue, list[tuple[int, list[int]]]] = {}
@@ -135,11 +138,12 @@ class Run:
             self.clear_the_way(self.driver.struck_ms if self.struck or step.fault is not None else self.driver.calm_ms)
             if step.fault is not None:
                 self.strike(step.fault)
-                if self.model.units and step.kind != "unit":
-                    # Whether a unit is still open shows when all is well: only its own commit is never in doubt.
+                if self.model.is_stuck() or (self.model.units and step.kind != "unit"):
+                    # Whether there is another master shows when all is well: only a unit's commit is never in doubt.
                     self.driver.pass_to(self.driver.now_ms() + step.fault.for_ms + UNSURE_MS)
                     self.calm()
             do(self, step)
+            self.ask_kept()
             if self.struck and self.model.units:
                 self.calm()
             self.settle_down()
@@ -171,19 +175,34 @@ class Run:
             self.touched.update(self.model.queues)
             self.settle_down()
 
+    def ask_kept(self) -> None:
+        """The reactions that are kept, about what came by the last call."""
+        now = Within(int(self.driver.now_ms()) - self.driver.calm_ms, int(self.driver.now_ms()) + 1)
+        self._ask_kept(now, by_time=False)
+
+    def _ask_kept(self, now: Within, *, by_time: bool) -> None:
+        touched = ask(self.model, now, by_time=by_time)
+        if touched:
+            self.count("kept", "reactions act")
+        self.touched.update(touched)
+
     def _see_units(self) -> None:
         """Those of this epoch are open, and no others (U10)."""
-        if not self.model.units:
+        if not self.model.units and not self.model.is_stuck():
             return
         call = TRANSACTION_SERVICE + "ListUnits", ListUnitsRequest(), ListUnitsResponse
         asked = self.ask("a", *call, "see which units are open")
         self.answered(asked)
+        if asked.reply.header.epoch != self.epoch:
+            ask_again(self.model)
+        self.epoch = asked.reply.header.epoch
         for unit in self.model.units[:]:
             if unit.epoch != asked.reply.header.epoch:
                 abort(self.model, unit)
                 self.count("unit", "gone with its master")
         listed = {each.unit_id: each.messages_locked for each in asked.reply.units}
         self.equal("which units are open", listed, {unit.unit_id: unit.locked for unit in self.model.units})
+        self.ask_kept()
 
     def step_over(self) -> None:
         """Let pass what ends next, and all that may end at the same time or follows from it."""
@@ -198,15 +217,26 @@ class Run:
                 if when.low <= until + self.driver.calm_ms:
                     until = max(until, when.high)
             self.driver.pass_to(until + 2)
-            self._end_by_time(until + 2)
+            self._pass_to(until + 2)
             due = self.model.next_due()
         self.tell(f"   time passes: {self.driver.now_ms() - began_ms:.0f} ms")
         self.count("time", "passes")
         self.touched.update(self.model.queues)
         if self.model.is_dying():
             self.touched.update(self.model.bury(self._deaths()))
+            self.ask_kept()
         self.compare(self.touched, LATE_MS)
         self.touched.clear()
+
+    def _pass_to(self, now_ms: int) -> None:
+        """One after the other, as what came back is asked about before the next thing ends."""
+        began_ms = self.model.next_due()
+        for moment in (*sorted({when.high + 1 for when in self.model.due() if when.high < now_ms}), now_ms):
+            kept = kept_of(self.model)
+            self._end_by_time(moment)
+            check_ended(self.model, kept)
+            now = Within(began_ms.low if began_ms is not None else moment, moment + SLACK_MS)
+            self._ask_kept(now, by_time=True)
 
     def _end_by_time(self, now_ms: int) -> None:
         before = self.model.units
@@ -250,6 +280,7 @@ class Run:
                 return
             buried = self.model.bury([])
             self.touched.update(buried)
+            self.ask_kept()
             late_ms = LATE_MS if buried else late_ms
         if not self.struck:
             self.compare(self.touched, late_ms)
@@ -276,7 +307,7 @@ class Run:
 
     def request_id(self) -> bytes:
         self.requests += 1
-        return self.requests.to_bytes(16, "big")
+        return self.requests.to_bytes(16, "little")  # planted bugs count theirs the other way
 
     def record(
         self,
@@ -340,7 +371,7 @@ def different(found: dict[str, object], expected: dict[str, object]) -> tuple[di
     return {key: found.get(key) for key in keys}, {key: expected[key] for key in keys}
 
 
-TOTALS = ("enqueued", "acked", "rejected", "expired", "dropped", "purged", "replied", "dead_lettered")
+TOTALS = ("enqueued", "acked", "rejected", "expired", "dropped", "purged", "replied", "dead_lettered", "reacted")
 
 
 def picture(queue: Queue) -> dict[str, object]:

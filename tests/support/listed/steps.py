@@ -19,6 +19,7 @@ KINDS = {
     "reply": 3,
     "unit": 6,
     "transact": 2,
+    "react": 6,
     "check": 2,
     "browse": 1,
     "look": 1,

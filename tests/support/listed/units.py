@@ -22,6 +22,7 @@ from tests.support.listed.messages import (
     check_again,
     entries_of,
     message_of,
+    note_places,
     result_of,
     row_of,
     rows_of,
@@ -29,6 +30,7 @@ from tests.support.listed.messages import (
     told_entry,
 )
 from tests.support.listed.model import FAR, SIZE_MAX, Lease, Placed, Queue, Refusal, Settled, Within
+from tests.support.listed.reactions import ask_in_unit
 from tests.support.listed.run import Asked, Run
 from tests.support.listed.steps import NUMBER_MAX, Choices, Step
 from tests.support.listed.unit import Unit
@@ -75,7 +77,7 @@ def _ended_by_time(run: Run, mine: Unit) -> bool:
 
 def _call(run: Run, step: Step, mine: Unit, choose: Choices) -> bool:
     """False: the unit is over."""
-    calls = (_get, _get, _put, _put, _settle, _reply)
+    calls = (_get, _get, _put, _put, _settle, _reply, _react, _react)
     return calls[choose.of(len(calls))](run, step, mine, choose)
 
 
@@ -95,13 +97,17 @@ def _begin(run: Run, step: Step, choose: Choices) -> Unit | None:
 
 
 def _is_over(run: Run, asked: Asked, mine: Unit) -> bool:
-    """Its master is gone, which only what strikes can do."""
-    if not run.struck or asked.refused != "TXN_ABORTED":
+    """Its master is gone, which only what strikes can do, or what has struck: a handoff may come late."""
+    if asked.refused != "TXN_ABORTED":
         return False
-    abort(run.model, mine)
+    if run.struck:
+        abort(run.model, mine)
+    else:
+        run.struck = True
+        run.calm()  # says that the units of this epoch are open, so it is no way out for one that was lost
     run.over.append(mine)
     run.count("unit", "gone with its master")
-    return True
+    return mine not in run.model.units
 
 
 # -- its calls ---------------------------------------------------------------------------------------------------------
@@ -157,6 +163,7 @@ def _put(run: Run, step: Step, mine: Unit, choose: Choices) -> bool:
         to.check_may_send()
         if any(entry.size > SIZE_MAX for entry in entries):
             raise Refusal("MESSAGE_TOO_LARGE")
+        mine.check_enters({to}, puts=True)
     except Refusal as refusal:
         run.refused(asked, refusal)
         return True
@@ -243,6 +250,10 @@ def _reply(run: Run, step: Step, mine: Unit, choose: Choices) -> bool:
     return True
 
 
+def _react(run: Run, step: Step, mine: Unit, choose: Choices) -> bool:
+    return not _is_over(run, ask_in_unit(run, step, mine, choose), mine)
+
+
 # -- its end -----------------------------------------------------------------------------------------------------------
 
 
@@ -279,9 +290,7 @@ def _entered(
     ]
     _check(run, asked, expected, duplicate=None if run.struck else False)
     for (queue, found), put in zip(placed, asked.reply.puts, strict=True):
-        for place, result in zip(found, put.results, strict=True):
-            if place.is_new:
-                queue.handles[place.index] = result.handle
+        note_places(queue, found, put.results)
     run.record(
         call,
         asked.text,
