@@ -12,10 +12,13 @@ import replica.core.ordering.reaction_looks
 import replica.core.ordering.reaction_questions
 import replica.machine.apply.apply
 from chaos.sim.bugs.planting import Patch, bug
+from chaos.sim.kernel.asked import ASIDE
 from replica.core.ordering.kept_looks import Candidates, KeptLooks
 from replica.core.ordering.kept_reactions import KeptReactions
 from replica.core.ordering.kept_watch import QueueWatch
 from replica.core.ordering.reacting import Reacting
+from replica.core.ordering.reaction import Effect, Reaction
+from replica.core.ordering.reaction_questions import said_of, targets_of
 from replica.machine.apply.locks import forget_locked
 from replica.machine.plan.open_unit import plan_end
 from replica.machine.plan.react import plan_react
@@ -25,14 +28,14 @@ from tandemq.v1.queue_service_pb2 import FINAL_STATE_REACTED
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from replica.core.ordering.reaction import Reaction
+    from replica.core.ordering.reaction import Advice
     from replica.core.selection.filters import Read
     from replica.core.state.calls import Waiter
     from replica.machine import Lease, Narrower, Part, QueueState
     from replica.machine.plan.react import ReactCall
     from replica.machine.sets.ranges import Run
     from replica.machine.state.state import State
-    from tandemq.peer.v1.record_pb2 import RecordHeader
+    from tandemq.peer.v1.record_pb2 import ReactionCounts, RecordHeader
 
 REACTIONS = "reactions"
 
@@ -55,6 +58,34 @@ def first_is_the_oldest(patch: Patch) -> None:
         return min(waiting)[0]
 
     patch.setattr(replica.core.ordering.reaction_questions, "first_of", first_of)
+
+
+@bug("scattered-to-the-first-alone", "V18", "A reaction to several queues acts at the first one alone.", REACTIONS)
+def other_queues_are_left_alone(patch: Patch) -> None:
+    def first_alone(reaction: Reaction, queue: QueueState, waiting: Sequence[Run]) -> list[int]:
+        return [] if queue.name == ASIDE else targets_of(reaction, queue, waiting)
+
+    patch.setattr(replica.core.ordering.reacting, "targets_of", first_alone)
+
+
+@bug("failed-answer-acts", "V10", "What a program gives no answer about is cancelled.", REACTIONS)
+def failures_cancel(patch: Patch) -> None:
+    def cancelled(asking: Advice, targets: Sequence[int], counts: ReactionCounts) -> list[int]:
+        asking.effects.update(dict.fromkeys(asking.failed, Effect()))
+        asking.failed.clear()
+        return said_of(asking, targets, counts)
+
+    patch.setattr(replica.core.ordering.reacting, "said_of", cancelled)
+
+
+@bug("asked-about-the-first-alone", "V10", "What a program says of one message is done with all of them.", REACTIONS)
+def one_answer_for_all(patch: Patch) -> None:
+    def effect_on(self: Reaction, _index: int) -> Effect:
+        if self.asking is None:
+            return Effect(self.to, self.update)
+        return next(each for each in self.asking.effects.values() if each is not None)
+
+    patch.setattr(Reaction, "effect_on", effect_on)
 
 
 @bug("inert-acted-on", "V4", "A reaction acts on inert messages.", REACTIONS)

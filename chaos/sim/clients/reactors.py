@@ -77,11 +77,12 @@ class Reactor(SimClient):
             verb, by_enqueue = call.kind, drawn[4] % 3 == 0
             if drawn[3] % 4 == 0 and "kept_ms" not in call.args:
                 verb = ASK
-            await self._react(client, call, verb, by_enqueue=by_enqueue)
+            more = (ASIDE,) if verb in ("cancel", "change") and not by_enqueue and drawn[5] % 2 == 0 else ()
+            await self._react(client, call, verb, by_enqueue=by_enqueue, more=more)
             only = str(call.args.get("again", ""))
             if self.at in self.answers and only:
                 asked = client if only == "here" else self.connect(only)
-                await self._react(asked, call, verb, by_enqueue=by_enqueue)
+                await self._react(asked, call, verb, by_enqueue=by_enqueue, more=more)
                 if asked is not client:
                     await asked.close()
                 self.run.sometimes("a reaction repeated after its answer, at either member")
@@ -120,11 +121,15 @@ class Reactor(SimClient):
         except TandemqError as error:
             self.expects(error)
 
-    async def _react(self, client: aio.Client, call: Call, verb: str, *, by_enqueue: bool) -> None:
+    async def _react(
+        self, client: aio.Client, call: Call, verb: str, *, by_enqueue: bool, more: tuple[str, ...]
+    ) -> None:
         name = self._name_of_call()
         kept_ms = int(str(call.args.get("kept_ms", 0)))
         asked = Asked(str(call.args["line"]), bool(call.args["everything"]), verb)
-        self.book.wishes.reactions[name] = asked
+        queues = (self.queue, *more)
+        for queue in queues:
+            self.run.books[queue].wishes.reactions[name] = asked
         sticky = timedelta(milliseconds=kept_ms) if kept_ms else None
         try:
             if by_enqueue:
@@ -132,7 +137,7 @@ class Reactor(SimClient):
                 self.run.sometimes("a reactive message was sent by Enqueue")
             else:
                 done = await client.react(
-                    self.queue,
+                    queues,
                     Where(group_id=asked.line),
                     VERBS[asked.verb],
                     everything=asked.everything,
@@ -142,12 +147,14 @@ class Reactor(SimClient):
         except TandemqError as error:
             self.expects(error)
             return
-        answer = (done.outcome, *done[1:6])
+        answer = (done.outcome, *done[1:6], *(home.applied for home in done.homes))
         before = self.answers.setdefault(self.at, answer)
         if before != answer:
             text = f"{self.plan.name} was answered {before}, and {answer} when it asked again"
             self.run.violation("one effect and one answer", text)
-        self.book.wishes.reacted[name] = done.applied
+        counts = [home.applied for home in done.homes] if more else [done.applied]
+        for queue, applied in zip(queues, counts, strict=True):
+            self.run.books[queue].wishes.reacted[name] = applied
 
     async def _send_reactive(self, client: aio.Client, name: bytes, asked: Asked, sticky: timedelta | None) -> Reacted:
         """V2."""

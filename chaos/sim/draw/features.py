@@ -121,7 +121,7 @@ class _Draw:
         work: dict[str, Value] = {"queue": WORK, "kind": REACTIVE, "reactive": True, "asked": True, "letters": ""}
         if self.stream.random() < 0.4:
             work["ordered"] = True
-        self._setup([work, {"queue": ASIDE, "kind": MOVING}])
+        self._setup([work, {"queue": ASIDE, "kind": MOVING, "reactive": True}])
 
     def make_gathering(self) -> None:
         work: dict[str, Value] = {"queue": WORK, "kind": MOVING, "complete": True, "letters": LETTERS}

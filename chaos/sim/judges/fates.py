@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from chaos.sim.judges import gathering, locks, logs
 from chaos.sim.judges.invariants import Name
-from chaos.sim.judges.kept import KeptOnes
+from chaos.sim.judges.kept import KeptOnes, changed_by
 from chaos.sim.judges.shelves import PRIORITY, Copy, Reacted, Shelf, name_of
 from tandemq.peer.v1 import record_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin
@@ -58,8 +58,8 @@ class Fates:
         """By the request id of a record: messages that an administrator moved by it."""
         self.epochs: dict[bytes, int] = {}
         """In which each of these records was made."""
-        self.reactions: dict[bytes, Reacted] = {}
-        """By the request id of its record."""
+        self.reactions: dict[tuple[bytes, str], Reacted] = {}
+        """By the request id of its record, and the queue where it acted."""
         self.kept = KeptOnes()
         self.payloads: dict[bytes, Copy] = {}
         """Where each is, or was last."""
@@ -118,7 +118,7 @@ class Fates:
                     if left.queue_id == removed.queue_id:
                         ranges += left.ranges
             here = [copy for copy in shelf.here() if copy.died is None]
-            self.reactions[header.request_id] = Reacted(
+            self.reactions[header.request_id, shelf.name] = Reacted(
                 self._name,
                 shelf.name,
                 {index for part in ranges for index in range(part.first, part.first + part.count)},
@@ -215,7 +215,7 @@ class Fates:
             time_ms + ttl_ms if ttl_ms else 0,
         )
         copy.inert = _at(batch.inerts, ordinal, False)
-        copy.changed_by = _at(batch.properties, ordinal, Properties()).entries["tq_kept_reaction"].integer
+        copy.changed_by = changed_by(_at(batch.properties, ordinal, Properties()))
         copy.waits = copy.not_before_ms > time_ms
         self.counts["delayed messages"] += copy.waits
         shelf.copies[index] = copy
@@ -281,8 +281,7 @@ class Fates:
             copy.expires_ms = source.expires_ms
         else:
             self.counts["redriven"] += 1
-        if changed:
-            source.became = copy
+        source.became, source.moved_to = (copy, "") if changed else (None, copy.shelf.name)
         self._leave(source, final)
 
     def _check_notes(self, source: Copy, copy: Copy, final: int, notes: Properties) -> None:
@@ -446,7 +445,7 @@ class Fates:
 
     def _queue(self, op: pb.QueueOp) -> None:
         if op.action == pb.QUEUE_ACTION_CREATE:
-            self.shelves[op.queue_id] = Shelf(op.name, op.config)
+            self.shelves[op.queue_id] = Shelf(op.queue_id, op.name, op.config)
             return
         shelf = self.shelves[op.queue_id]
         if op.action == pb.QUEUE_ACTION_UPDATE or (op.action == pb.QUEUE_ACTION_OPEN and op.HasField("config")):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from chaos.sim.judges.shelves import Copy, Shelf
     from tandemq.peer.v1 import record_pb2 as pb
     from tandemq.v1.common_pb2 import IndexRange
+    from tandemq.v1.message_pb2 import Properties
 
 PREFIX = "SYSTEM.REACTIVE/"
 WAITS = "nobody is given what a kept reaction fits"
@@ -45,7 +46,7 @@ class KeptOne:
             and copy.shelf is self.shelf
             and copy.group == self.asked.target.group_id
             and not copy.inert
-            and copy.changed_by < self.copy.index
+            and not (copy.changed_by[0] == self.copy.shelf.queue_id and copy.changed_by[1] >= self.copy.index)
         )
 
 
@@ -90,6 +91,11 @@ class KeptOnes:
             self.hits_on_return += copy.was_held
         if used and len(targets) != 1:
             yield ONCE, f"{name}: {len(targets)} messages use up one reaction"
+
+
+def changed_by(said: Properties) -> tuple[int, int]:
+    """The kept reaction that a message says it was changed by: id of the queue that keeps it, and index; or zeros."""
+    return said.entries["tq_kept_queue"].integer, said.entries["tq_kept_reaction"].integer
 
 
 def _copies(shelves: dict[int, Shelf], queue_id: int, ranges: Iterable[IndexRange]) -> list[Copy]:

@@ -93,6 +93,7 @@ NAMED = MappingProxyType(
         "a reaction that acted: move": "and what it moved was in the other queue alone",
         "a reaction that acted: change": "and its sender heard of the end of what it had become",
         "a reaction that acted: ask": "V10: as a program said of each message, and of each it was asked",
+        "a reaction carried out at several queues": "V18: by one record, at all of them or at none",
         "a reactive message was sent by Enqueue": "V2: and never stored",
         "a reaction that found its messages with a consumer": "and left them alone",
         "a kept reaction that acted on what arrived": "and nobody was given it",

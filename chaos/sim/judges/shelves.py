@@ -65,12 +65,14 @@ class Copy:
     """The queue that is to get a copy of the answer, and has not."""
     inert: bool = False
     """No reaction may act on it."""
-    changed_by: int = 0
-    """Index of the kept reaction that has made it what it is; 0: none has."""
+    changed_by: tuple[int, int] = (0, 0)
+    """The kept reaction that has made it what it is: id of the queue that keeps it, and index; 0: none has."""
     was_held: bool = False
     """Somebody has had it."""
     became: Copy | None = None
     """What a reaction has made of it, in the same queue."""
+    moved_to: str = ""
+    """The other queue that it went to."""
     gathered: Gathered | None = None
     """The group that it came into, where groups wait until they are whole."""
     sequence: int = 0
@@ -119,6 +121,7 @@ class Gathered:
 class Shelf:
     """One queue, from its creation on."""
 
+    queue_id: int
     name: str
     config: admin.QueueConfig
     copies: dict[int, Copy] = field(default_factory=dict)
