@@ -13,7 +13,7 @@ from replica.machine.state import config as rules
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
-from replica.machine.state.system_names import is_system, kept_for
+from replica.machine.state.system_names import is_system, kept_for, met_in
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -54,7 +54,7 @@ def plan_queue(state: State, member_names: Sequence[str], now_ms: int, call: Que
 
 def _create(state: State, member_names: Sequence[str], call: QueueCall) -> record_pb2.QueueOp:
     if not is_system(call.name):
-        rules.check_name(kept_for(call.name) or call.name, state.limits)
+        rules.check_name(kept_for(call.name) or met_in(call.name) or call.name, state.limits)
     check_free(state, call.name)
     if len(state.queues) >= state.limits.queues_max:
         raise Refused(

@@ -17,6 +17,8 @@ REACTIVE = "SYSTEM.REACTIVE/"
 """What it is followed by is the queue that the reactions in it are kept for (V11)."""
 SIDE = "SYSTEM.SIDE/"
 """What it is followed by is the queue with PRODUCER replication that it is this member's side of (K1)."""
+TWIN = "SYSTEM.TWIN/"
+"""What it is followed by is the name of twins, whose processes make these queues and meet there (K9, K10)."""
 _TARGET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -46,6 +48,12 @@ def side_queue(queue: str) -> str:
 
 def is_side(queue: str) -> bool:
     return queue.startswith(SIDE)
+
+
+def met_in(queue: str) -> str:
+    """The twins whose queue it is, and which one of theirs; empty: it is no queue of twins."""
+    name = queue.removeprefix(TWIN)
+    return name if name != queue else ""
 
 
 def kept_for(queue: str) -> str:

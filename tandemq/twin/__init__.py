@@ -1,0 +1,39 @@
+"""Two processes that do the same work on the same messages in the same order, so that either may die (docs/TWINS.md).
+
+A handler says what an input comes to; `Twin` does the rest. It decides nothing about the pair.
+"""
+
+from __future__ import annotations
+
+from tandemq.twin.faults import (
+    InputMissing,
+    OutputsMissing,
+    OutputsOfOthers,
+    StateInUse,
+    StateMissing,
+    TwinFault,
+    TwinsDiffer,
+    TwinVersion,
+)
+from tandemq.twin.handling import JSON, Codec, Handler, Output, TwinInput
+from tandemq.twin.twin import OnDivergence, Twin, TwinEnd, TwinOptions
+
+__all__ = [
+    "JSON",
+    "Codec",
+    "Handler",
+    "InputMissing",
+    "OnDivergence",
+    "Output",
+    "OutputsMissing",
+    "OutputsOfOthers",
+    "StateInUse",
+    "StateMissing",
+    "Twin",
+    "TwinEnd",
+    "TwinFault",
+    "TwinInput",
+    "TwinOptions",
+    "TwinVersion",
+    "TwinsDiffer",
+]

@@ -1,0 +1,33 @@
+"""Digests that two processes compare: 64 bits of a state, and of all outputs so far; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from tandemq.client.outgoing import to_message
+from tandemq.twin.handling import Output
+
+NONE = 0
+"""Before the first output."""
+
+
+def state_digest(state: bytes) -> int:
+    return int.from_bytes(blake2b(state, digest_size=8).digest(), "big")
+
+
+def chained(before: int, index: int, outputs: Iterable[Output]) -> int:
+    """Of all outputs up to those of input `index`, which follow those that `before` is of. Never 0."""
+    hashed = blake2b(before.to_bytes(8, "big") + index.to_bytes(8, "big"), digest_size=8)
+    for queue, payload, attributes in outputs:
+        name = queue.encode()
+        more = to_message(b"", attributes).SerializeToString(deterministic=True) if attributes else b""
+        hashed.update(b"%d,%d,%d:" % (len(name), len(payload), len(more)) + name)
+        hashed.update(payload)
+        hashed.update(more)
+    return int.from_bytes(hashed.digest(), "big") or 1
+
+
+def shown(digest: int) -> str:
+    """As events and errors of the manager show it."""
+    return f"{digest:016x}"

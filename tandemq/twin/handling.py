@@ -1,0 +1,78 @@
+"""What a twin's handler is given and gives back; it decides nothing, and nothing in it differs between the twins."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from tandemq.client.delivery import RESERVED
+from tandemq.client.outgoing import Attributes, Value
+from tandemq.client.parts import Part
+
+State = TypeVar("State")
+
+
+class TwinInput:
+    """One message, the same at both twins: what differs between two deliveries of it cannot be asked for."""
+
+    __slots__ = ("_part", "_place", "index", "payload")
+
+    def __init__(self, part: Part, place: int, index: int) -> None:
+        self._part, self._place = part, place
+        self.index = index
+        """Its ordering index in the queue of inputs, dense from 1."""
+        self.payload: bytes = part.payloads[place]
+
+    @property
+    def properties(self) -> dict[str, Value]:
+        """What its sender gave, by name."""
+        given = self._part.attributes(self._place).get("properties", {})
+        return {name: value for name, value in given.items() if not name.startswith(RESERVED)}
+
+    @property
+    def correlation_id(self) -> str:
+        return self._part.attributes(self._place).get("correlation_id", "")
+
+    @property
+    def content_type(self) -> str:
+        return self._part.attributes(self._place).get("content_type", "")
+
+    @property
+    def sent_at(self) -> datetime:
+        """When its master ordered it, UTC: the only clock that both twins read alike."""
+        return datetime.fromtimestamp(self._part.enqueue_time_ms(self._place) / 1000, UTC)
+
+    def __repr__(self) -> str:
+        return f"TwinInput(index={self.index}, {len(self.payload)} bytes)"
+
+
+class Output(NamedTuple):
+    """One message that a handler sends. Its queue is one of the pair's, in the inputs' domain."""
+
+    queue: str
+    payload: bytes
+    attributes: Attributes = {}  # noqa: RUF012 - never written to
+
+
+Handler = Callable[[State, TwinInput], tuple[State, Iterable[Output]]]
+"""Deterministic: state and input alone decide what comes back. It may change the state that it is given. It never
+waits, and what it raises stops the twin at that input."""
+
+
+@dataclass(frozen=True, slots=True)
+class Codec(Generic[State]):
+    """How a state becomes bytes: equal states give equal bytes, in every process."""
+
+    encode: Callable[[State], bytes]
+    decode: Callable[[bytes], State]
+
+
+def _to_json(state: Any) -> bytes:
+    return json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+JSON: Codec[Any] = Codec(_to_json, json.loads)
+"""For states of dicts with text keys, lists, texts, numbers, booleans and None."""

@@ -1,0 +1,50 @@
+"""Snapshots of a twin: whole or not at all, and what is damaged is never taken for a state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tandemq.twin.faults import StateInUse
+from tandemq.twin.snapshots import SnapshotCutError, Snapshots, TwinSnapshot, snapshot_from
+
+
+def snapshot(index: int, state: bytes = b"a\nb") -> TwinSnapshot:
+    return TwinSnapshot("board", "1", "flights of then", index, 7, index, state)
+
+
+def test_it_comes_back_as_it_was() -> None:
+    assert snapshot_from(snapshot(5).to_bytes()) == snapshot(5)
+
+
+def test_k10_what_is_cut_or_changed_is_refused_wherever_it_is() -> None:
+    data = snapshot(5).to_bytes()
+    for end in range(len(data)):
+        with pytest.raises(SnapshotCutError):
+            snapshot_from(data[:end])
+    for place in range(len(data)):
+        changed = bytearray(data)
+        changed[place] ^= 1
+        with pytest.raises(SnapshotCutError):
+            snapshot_from(bytes(changed))
+
+
+def test_k10_the_one_before_a_damaged_one_is_used(tmp_path: Path) -> None:
+    snapshots = Snapshots(tmp_path)
+    assert snapshots.newest() is None
+    for index in (10, 20, 30):
+        snapshots.write(snapshot(index))
+    assert [path.name.lstrip("0") for path in snapshots.paths()] == ["30.snapshot", "20.snapshot"]
+    newest = snapshots.paths()[0]
+    newest.write_bytes(newest.read_bytes()[:-1])
+    assert snapshots.newest() == snapshot(20)
+    (tmp_path / f"{40:020d}.new").write_bytes(b"a crash while it was written")
+    assert snapshots.newest() == snapshot(20)
+
+
+def test_two_processes_do_not_share_a_directory(tmp_path: Path) -> None:
+    with Snapshots(tmp_path).locked(), pytest.raises(StateInUse, match="TWIN_TAKEN"), Snapshots(tmp_path).locked():
+        pass
+    with Snapshots(tmp_path).locked():
+        pass
