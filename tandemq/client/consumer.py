@@ -380,6 +380,8 @@ class Consumer:
         batch = delivered(deliveries, self._domain_number, self)
         if batch is None:
             return
+        if deliveries.queue != self.queue:
+            self._settling.note_home(deliveries.lease_id, deliveries.queue)
         self.redelivered += batch.redelivered
         self._buffer.append(batch)
         self._arrived.set()

@@ -20,6 +20,8 @@ FRAMES_UNCONFIRMED_MAX = 4  # written and not confirmed; what is settled meanwhi
 SMALL_MESSAGES = 1_000
 """Fewer settlements than that wait while a frame is unconfirmed, and leave with its answer (docs/decisions/0052)."""
 RANGES_PER_FRAME_MAX = 10_000
+HOMES_KEPT = 10_000
+"""Leases of macro queues of which the member is known."""
 
 Range = tuple[int, int]  # first index, count
 
@@ -78,6 +80,14 @@ class Settling:
         self._unwritten: deque[int] = deque()
         self._last_id = 0
         self._framed_messages = 0
+        self._homes: dict[int, str] = {}
+        """Of leases that a macro queue gave: the member, the oldest first."""
+
+    def note_home(self, lease_id: int, queue: str) -> None:
+        """That member of the macro queue gave it. Without this a lease that has ended is a lease of nobody."""
+        self._homes[lease_id] = queue
+        if len(self._homes) > HOMES_KEPT:
+            del self._homes[next(iter(self._homes))]
 
     @property
     def messages(self) -> int:
@@ -138,6 +148,8 @@ class Settling:
         settle = queue_service_pb2.ConsumeSettle(
             settle_id=self._last_id, settlements=[to_settlement(act, ranges) for act, ranges in acts]
         )
+        for settlement in settle.settlements if self._homes else ():
+            settlement.queue = self._homes.get(settlement.lease_id, "")
         data = queue_service_pb2.ConsumeRequest(settle=settle).SerializeToString()
         self._frames[self._last_id] = _Frame(self._last_id, acts, data)
         self._framed_messages += _count_of(acts)

@@ -24,6 +24,8 @@ class MacroPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MACRO_POLICY_PRIORITIZED: _ClassVar[MacroPolicy]
     MACRO_POLICY_ROUND_ROBIN: _ClassVar[MacroPolicy]
     MACRO_POLICY_SHORTEST_QUEUE: _ClassVar[MacroPolicy]
+    MACRO_POLICY_CHRONOLOGICAL: _ClassVar[MacroPolicy]
+    MACRO_POLICY_MESSAGE_PRIORITY: _ClassVar[MacroPolicy]
 RELATIONSHIP_UNSPECIFIED: Relationship
 RELATIONSHIP_CONSUMER: Relationship
 RELATIONSHIP_PRODUCER: Relationship
@@ -32,6 +34,8 @@ MACRO_POLICY_FIRST_AVAILABLE: MacroPolicy
 MACRO_POLICY_PRIORITIZED: MacroPolicy
 MACRO_POLICY_ROUND_ROBIN: MacroPolicy
 MACRO_POLICY_SHORTEST_QUEUE: MacroPolicy
+MACRO_POLICY_CHRONOLOGICAL: MacroPolicy
+MACRO_POLICY_MESSAGE_PRIORITY: MacroPolicy
 
 class MacroMember(_message.Message):
     __slots__ = ("queue", "priority", "handle")

@@ -351,20 +351,22 @@ class Consumers:
         self._repeat(consumer, found)
         return True
 
-    def _plan(self, consumer: Consumer, queue_id: int = 0) -> RecordHeader | None:
+    def _plan(self, consumer: Consumer, queue_id: int = 0, most: int = 0) -> RecordHeader | None:
         # A filter has read what it chose, as whoever goes round damage has.
         wanted = consumer.wanted or self.damage.narrower()
-        header = self._planned(consumer, wanted, queue_id)
+        header = self._planned(consumer, wanted, queue_id, most)
         if header is not None and wanted is None and self.damage.is_met(self.orders.machine, header.lease):
-            header = self._planned(consumer, self.damage.sound, queue_id)
+            header = self._planned(consumer, self.damage.sound, queue_id, most)
         return header
 
-    def _planned(self, consumer: Consumer, wanted: Narrower | None, queue_id: int = 0) -> RecordHeader | None:
-        """`queue_id`: of the member, where it waits at a macro queue."""
+    def _planned(
+        self, consumer: Consumer, wanted: Narrower | None, queue_id: int = 0, limit: int = 0
+    ) -> RecordHeader | None:
+        """`queue_id`: of the member, where it waits at a macro queue; and what that may give at once, if not 0."""
         queue_id = queue_id or consumer.queue_id
         if self.orders.machine.state.kept:
             wanted = self.orders.parts.kept.past(queue_id, wanted)
-        most, until_ms = min(consumer.credit_messages, DELIVERY_MESSAGES_MAX), 0
+        most, until_ms = min(consumer.credit_messages, limit or DELIVERY_MESSAGES_MAX, DELIVERY_MESSAGES_MAX), 0
         if consumer.unit:
             most, until_ms = min(most, self._check_unit(consumer)), self.orders.units.ends_ms(consumer.unit)
         call = LeaseCall(

@@ -26,10 +26,12 @@ class FanIn:
         self,
         shared: Shared,
         orders: Orders,
-        plan: Callable[[Consumer, int], RecordHeader | None],
+        plan: Callable[[Consumer, int, int], RecordHeader | None],
         is_free: Callable[[int], bool],
     ) -> None:
-        """`plan`: a lease of what a member has for a consumer. `is_free`: whether a queue may give anything now."""
+        """`plan`: a lease of what a member has for a consumer, of so many messages at most (0: any number).
+        `is_free`: whether a queue may give anything now.
+        """
         self.shared = shared
         self.orders = orders
         self._plan, self._is_free = plan, is_free
@@ -61,10 +63,10 @@ class FanIn:
         if macro is None:
             return None
         member = consumer.member or self.shared.member
-        for queue in asked_in_order(state, macro, immediate=bool(consumer.immediate)):
+        for queue, most in asked_in_order(state, macro, immediate=bool(consumer.immediate)):
             if member not in queue.open_members or not self._is_free(queue.queue_id):
                 continue
-            header = self._plan(consumer, queue.queue_id)
+            header = self._plan(consumer, queue.queue_id, most)
             if header is not None:
                 header.lease.macro_id = macro.queue_id
                 return header

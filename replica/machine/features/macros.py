@@ -28,8 +28,10 @@ POLICIES = MappingProxyType(
     {
         pb.RELATIONSHIP_CONSUMER: (
             pb.MACRO_POLICY_PRIORITIZED,
-            pb.MACRO_POLICY_FIRST_AVAILABLE,
+            pb.MACRO_POLICY_CHRONOLOGICAL,
+            pb.MACRO_POLICY_MESSAGE_PRIORITY,
             pb.MACRO_POLICY_ROUND_ROBIN,
+            pb.MACRO_POLICY_FIRST_AVAILABLE,
         ),
         pb.RELATIONSHIP_PRODUCER: (
             pb.MACRO_POLICY_FIRST_AVAILABLE,

@@ -6,6 +6,7 @@ It is evaluated at every dequeue (R082), over the members as they are then.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from replica.machine.state.errors import Refused
 from replica.machine.state.macros import MacroQueue
@@ -39,14 +40,50 @@ def check_takes(macro: MacroQueue, *, producing: bool) -> None:
     raise Refused(common_pb2.REASON_RELATIONSHIP_MISMATCH, text, {"queue": macro.name})
 
 
-def asked_in_order(state: State, macro: MacroQueue, *, immediate: bool) -> Iterator[QueueState]:
-    """Members that may have something for a consumer, the one that is served first before the others."""
+class MemberAsked(NamedTuple):
+    """A member that may have something for a consumer."""
+
+    queue: QueueState
+    most: int
+    """Messages that it gives before the others are looked at again; 0: as many as are asked for."""
+
+
+def asked_in_order(state: State, macro: MacroQueue, *, immediate: bool) -> Iterator[MemberAsked]:
+    """The member that is served first before the others."""
     ids = macro.in_turn() if macro.policy == pb.MACRO_POLICY_ROUND_ROBIN else macro.by_priority()
-    for queue_id in ids:
-        queue = state.queues[queue_id]
-        if not queue.open_members or not queue.config.dequeue_enabled or queue.config.single_active:
-            continue
-        if immediate and queue.config.queue_type == admin_pb2.QUEUE_TYPE_TWO_WAY:
-            continue
-        if queue.has_ready():
-            yield queue
+    found = (state.queues[queue_id] for queue_id in ids)
+    able = (queue for queue in found if _may_give(queue, immediate=immediate))
+    match macro.policy:
+        case pb.MACRO_POLICY_CHRONOLOGICAL | pb.MACRO_POLICY_MESSAGE_PRIORITY:
+            heads = [head for queue in able if (head := _head(queue)) is not None]
+            by_priority = macro.policy == pb.MACRO_POLICY_MESSAGE_PRIORITY
+            # What one record has brought is of one moment, so it may be given together.
+            heads.sort(key=lambda head: (-head.priority if by_priority else 0, head.log_index))
+            return (MemberAsked(head.queue, head.messages) for head in heads)
+        case _:
+            return (MemberAsked(queue, 0) for queue in able)
+
+
+class _Head(NamedTuple):
+    queue: QueueState
+    priority: int
+    log_index: int
+    messages: int  # itself, and those that follow it in its record
+
+
+def _head(queue: QueueState) -> _Head | None:
+    """What the queue would give next; it may have expired."""
+    below = queue.visible_index + 1
+    for priority, level in reversed(list(enumerate(queue.ready))):
+        if level.size and level.first < below:
+            start, end = next(iter(level.runs(0, below)))
+            part = next(iter(queue.segments.parts(start, end)))
+            return _Head(queue, priority, part.log_index, part.end - part.start)
+    return None
+
+
+def _may_give(queue: QueueState, *, immediate: bool) -> bool:
+    config = queue.config
+    if not queue.open_members or not config.dequeue_enabled or config.single_active:
+        return False
+    return queue.has_ready() and not (immediate and config.queue_type == admin_pb2.QUEUE_TYPE_TWO_WAY)

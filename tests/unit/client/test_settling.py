@@ -9,6 +9,7 @@ import pytest
 
 from tandemq.client.settling import (
     FRAMES_UNCONFIRMED_MAX,
+    HOMES_KEPT,
     RANGES_PER_FRAME_MAX,
     SMALL_MESSAGES,
     Act,
@@ -256,3 +257,26 @@ def test_at_the_end_whoever_waits_is_named_written_or_not() -> None:
     assert [watcher.sink for watcher in settling.give_up()] == ["written", "gathered"]
     assert (settling.messages, said(settling), settling.give_up()) == (0, [], [])
     assert settling.is_confirmed(1)
+
+
+def test_a_settlement_names_the_member_of_a_macro_queue_that_gave_the_lease() -> None:
+    """M6: the member that has it may not know the lease any more. Other leases are nobody's but the queue's."""
+    settling = Settling()
+    settling.note_home(7, "member")
+    for lease_id in (7, 8):
+        settling.add(Act(lease_id, pb.OUTCOME_ACK), [(1, 1)])
+    data = settling.next_frame()
+    assert data is not None
+    settlements = pb.ConsumeRequest.FromString(data).settle.settlements
+    assert [(each.lease_id, each.queue) for each in settlements] == [(7, "member"), (8, "")]
+
+
+def test_of_leases_of_macro_queues_the_newest_are_known() -> None:
+    settling = Settling()
+    for lease_id in range(HOMES_KEPT + 1):
+        settling.note_home(lease_id, "member")
+    for lease_id in (0, 1):
+        settling.add(Act(lease_id, pb.OUTCOME_ACK), [(1, 1)])
+    data = settling.next_frame()
+    assert data is not None
+    assert [each.queue for each in pb.ConsumeRequest.FromString(data).settle.settlements] == ["", "member"]

@@ -106,6 +106,17 @@ def test_who_waits_wakes_when_a_member_comes_that_has_something() -> None:
     assert taker.got == ["two"]
 
 
+def test_the_oldest_of_all_goes_first_also_under_one_credit_for_many() -> None:
+    """R079: what the other members have in between is not overtaken by what stands behind the oldest."""
+    pair = begun(CONSUMER, pb.MACRO_POLICY_CHRONOLOGICAL, one=0, two=9)
+    producers = {name: Producer(pair, "p", name) for name in ("one", "two")}
+    assert pair.master is not None
+    for name in ("one", "two", "one"):
+        producers[name].send(pair.master)
+        pair.quiesce()
+    assert Taker(pair, credit=5).got == ["one", "two", "one"]
+
+
 def test_members_take_turns_where_they_are_asked_to() -> None:
     pair = begun(CONSUMER, pb.MACRO_POLICY_ROUND_ROBIN, one=0, two=9, three=0)
     for name in ("one", "two", "three"):

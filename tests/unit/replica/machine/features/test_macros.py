@@ -233,7 +233,7 @@ def test_members_are_asked_by_priority_and_then_as_they_were_added() -> None:
 
     def asked() -> list[str]:
         macro = driver.master.state.macros.by_name["m"]
-        return [queue.name for queue in asked_in_order(driver.master.state, macro, immediate=False)]
+        return [each.queue.name for each in asked_in_order(driver.master.state, macro, immediate=False)]
 
     for name in ("q2", "q1"):
         driver.send(1, queue=name)
