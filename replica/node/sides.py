@@ -22,6 +22,7 @@ from replica.machine.plan.sides import (
     plan_passed,
     plan_side,
     side_lost,
+    side_over,
 )
 from replica.machine.state.lockstep import SideOf
 from replica.machine.state.system_names import side_queue
@@ -215,10 +216,10 @@ class Sides:
             return
         queue = self._queue_of(of)
         member = self._node.domains[of.domain].shared.member
-        if queue is None or member not in (queue.passed or {}):
+        if queue is None or not _is_side(queue, member, of):
             if self._is_gone(of):
-                if queue is not None and member in queue.lost:
-                    own.consumers.send_away(queue_id, side_lost(queue, member))
+                if queue is not None and (refused := _why_over(queue, member, of)) is not None:
+                    own.consumers.send_away(queue_id, refused)
                 self._drop(own, side)
             return
         self._follow(own, side, queue, member)
@@ -347,7 +348,7 @@ class Sides:
         """Why the own side is served nothing more; None: it has its place, as far as this member knows."""
         queue = self._queue_of(of)
         member = self._node.domains[of.domain].shared.member
-        return side_lost(queue, member) if queue is not None and member in queue.lost else None
+        return _why_over(queue, member, of) if queue is not None else None
 
     def beat(self, domain: Domain) -> list[SidePassed]:
         """What the peer is told: how far this member's sides are, where its log does not say so."""
@@ -410,7 +411,7 @@ class Sides:
         queue, committed = machine.state.sided.get(of.queue_id), domain.shared.progress.commit_index
         if queue is not None and (loss := queue.lost.get(domain.shared.member)) is not None:
             return loss.log_index <= committed
-        is_here = queue is not None and domain.shared.member in (queue.passed or {})
+        is_here = queue is not None and _is_side(queue, domain.shared.member, of)
         return not is_here and machine.applied_index <= committed
 
     # -- finding -----------------------------------------------------------------------------------------------------
@@ -421,7 +422,8 @@ class Sides:
 
     def key(self, domain: Domain, queue: QueueState) -> SideOf:
         """What a side of that queue stands for."""
-        return SideOf(domain.shared.domain, domain.orders.machine.history_id, queue.queue_id)
+        restarted_ms = queue.restarted_ms.get(domain.shared.member, 0)
+        return SideOf(domain.shared.domain, domain.orders.machine.history_id, queue.queue_id, restarted_ms)
 
     def _side(self, of: SideOf, name: str) -> QueueState | None:
         """None: there is none, or that of another queue has its name."""
@@ -442,3 +444,15 @@ class Sides:
     def _order(self, domain: Domain, header: RecordHeader) -> None:
         domain.orders.order(header)
         self._node.dispatch(domain)
+
+
+def _is_side(queue: QueueState, member: str, of: SideOf) -> bool:
+    """Whether the queue has that side of the member, in the place that it has now."""
+    return member in (queue.passed or {}) and queue.restarted_ms.get(member, 0) == of.restarted_ms
+
+
+def _why_over(queue: QueueState, member: str, of: SideOf) -> Refused | None:
+    """What its process hears of a side that has lost its place; None: it has not."""
+    if member in queue.lost:
+        return side_lost(queue, member)
+    return side_over(queue, member) if queue.restarted_ms.get(member, 0) != of.restarted_ms else None

@@ -50,7 +50,7 @@ def _begin(state: State, time_ms: int, op: record_pb2.SideOp) -> Applied:
     config = admin_pb2.QueueConfig()
     config.CopyFrom(op.config)
     side = QueueState(op.side_id, op.name, config, time_ms)
-    side.side = SideOf(op.domain, op.history_id, op.queue_id)
+    side.side = SideOf(op.domain, op.history_id, op.queue_id, op.restarted_ms)
     side.next_index, side.visible_index = op.first, op.first - 1
     track(state, side, [])
     side.members.add(op.member)
@@ -113,4 +113,5 @@ def restart_side(queue: QueueState, time_ms: int, op: record_pb2.QueueOp) -> Non
     assert queue.passed is not None, "only a queue with PRODUCER replication has sides"
     del queue.lost[op.member]
     queue.passed[op.member] = op.side_after
+    queue.restarted_ms[op.member] = time_ms
     _note_behind(queue, time_ms, ())

@@ -107,6 +107,7 @@ def plan_side(state: State, now_ms: int, of: SideOf, queue: QueueState, member: 
         config=config,
         member=member,
         first=passed[member] + 1,
+        restarted_ms=of.restarted_ms,
     )
     return record_pb2.RecordHeader(time_ms=state.at(now_ms), side=op)
 
@@ -248,6 +249,15 @@ def put_restarted(queue: QueueState, op: record_pb2.QueueOp, after: int | None) 
         text = f"queue {queue.name} holds messages {kept} to {last}: its side can begin after {kept - 1} to {last}"
         facts = {"queue": queue.name, "first_index": str(kept), "last_index": str(last)}
         raise Refused(common_pb2.REASON_OUT_OF_RANGE, text, facts)
+
+
+def side_over(queue: QueueState, member: str) -> Refused:
+    """Said to a process that is served at a side which has lost its place and begun anew since."""
+    text = (
+        f"the side of queue {queue.name} at {member} had lost its place, and has begun anew since: give its process "
+        "the state of its twin, and open a new stream"
+    )
+    return Refused(common_pb2.REASON_SIDE_LOST, text, {"queue": queue.name, "member": member})
 
 
 def side_lost(queue: QueueState, member: str) -> Refused:

@@ -130,6 +130,8 @@ class _QueueRow(msgspec.Struct, array_like=True):
     side: tuple[int, bytes, int] | None = None
     behind: list[tuple[str, int]] = msgspec.field(default_factory=list)
     lost: list[tuple[str, int, int, int, str]] = msgspec.field(default_factory=list)
+    restarted_ms: list[tuple[str, int]] = msgspec.field(default_factory=list)
+    side_restarted_ms: int = 0
 
 
 class _RequestRows(msgspec.Struct, array_like=True):
@@ -234,9 +236,11 @@ def _queue_row(queue: QueueState) -> _QueueRow:
         kept=(queue.kept.queue_id, queue.kept.rows()) if queue.kept else None,
         gatherings=queue.groups.rows() if isinstance(queue.groups, WholeGroups) else [],
         passed=None if queue.passed is None else sorted(queue.passed.items()),
-        side=None if queue.side is None else (*queue.side,),
+        side=None if queue.side is None else (queue.side.domain, queue.side.history_id, queue.side.queue_id),
         behind=sorted(queue.behind.items()),
         lost=[(member, *loss) for member, loss in sorted(queue.lost.items())],
+        restarted_ms=sorted(queue.restarted_ms.items()),
+        side_restarted_ms=0 if queue.side is None else queue.side.restarted_ms,
     )
 
 
@@ -377,7 +381,8 @@ def _queue(row: _QueueRow) -> QueueState:
     queue.versions = Versions(row.versions) if row.versions else None
     queue.kept = KeptIndex(*row.kept) if row.kept is not None else None
     queue.passed = None if row.passed is None else dict(row.passed)
-    queue.side = None if row.side is None else SideOf(*row.side)
+    queue.side = None if row.side is None else SideOf(*row.side, row.side_restarted_ms)
+    queue.restarted_ms = dict(row.restarted_ms)
     queue.behind = dict(row.behind)
     queue.lost = {each[0]: SideLoss(*each[1:]) for each in row.lost}
     keep_lines(queue)

@@ -24,6 +24,10 @@ class SideOf(NamedTuple):
     history_id: bytes
     """Of that domain: a queue of the same number in another history is another one."""
     queue_id: int
+    restarted_ms: int = 0
+    """Time of the record by which it has begun anew last: what it was before is over, though its member may not have
+    seen that it had lost its place.
+    """
 
 
 class SideLoss(NamedTuple):

@@ -126,6 +126,7 @@ class QueueState:
         "queue_id",
         "ready",
         "reasons",
+        "restarted_ms",
         "row",
         "segments",
         "settled",
@@ -185,6 +186,7 @@ class QueueState:
         # Since when a side there has not moved while another one is ahead of it; and sides that have lost their place.
         self.behind: dict[str, int] = {}
         self.lost: dict[str, SideLoss] = {}
+        self.restarted_ms: dict[str, int] = {}  # when one has begun anew last
         self.side: SideOf | None = None  # the pair's queue that this one is a side of; None: it is none
         self.totals = Totals()
         self.row = b""  # in the last snapshot; empty: touched since

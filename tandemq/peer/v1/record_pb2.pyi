@@ -153,7 +153,7 @@ class MacroOp(_message.Message):
     def __init__(self, action: _Optional[_Union[MacroAction, str]] = ..., macro_id: _Optional[int] = ..., name: _Optional[str] = ..., relationship: _Optional[_Union[_macro_service_pb2.Relationship, str]] = ..., policy: _Optional[_Union[_macro_service_pb2.MacroPolicy, str]] = ..., queue_id: _Optional[int] = ..., priority: _Optional[int] = ...) -> None: ...
 
 class SideOp(_message.Message):
-    __slots__ = ("domain", "history_id", "queue_id", "side_id", "begins", "name", "config", "member", "first", "count", "payload_bytes")
+    __slots__ = ("domain", "history_id", "queue_id", "side_id", "begins", "name", "config", "member", "first", "count", "payload_bytes", "restarted_ms")
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     HISTORY_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -165,6 +165,7 @@ class SideOp(_message.Message):
     FIRST_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    RESTARTED_MS_FIELD_NUMBER: _ClassVar[int]
     domain: int
     history_id: bytes
     queue_id: int
@@ -176,7 +177,8 @@ class SideOp(_message.Message):
     first: int
     count: int
     payload_bytes: int
-    def __init__(self, domain: _Optional[int] = ..., history_id: _Optional[bytes] = ..., queue_id: _Optional[int] = ..., side_id: _Optional[int] = ..., begins: bool = ..., name: _Optional[str] = ..., config: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ..., member: _Optional[str] = ..., first: _Optional[int] = ..., count: _Optional[int] = ..., payload_bytes: _Optional[int] = ...) -> None: ...
+    restarted_ms: int
+    def __init__(self, domain: _Optional[int] = ..., history_id: _Optional[bytes] = ..., queue_id: _Optional[int] = ..., side_id: _Optional[int] = ..., begins: bool = ..., name: _Optional[str] = ..., config: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ..., member: _Optional[str] = ..., first: _Optional[int] = ..., count: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., restarted_ms: _Optional[int] = ...) -> None: ...
 
 class PassedOp(_message.Message):
     __slots__ = ("queue_id", "marks", "gone", "lost")

@@ -343,11 +343,15 @@ def sides(driver: Driver) -> None:
     assert given is not None
     driver.order(driver.plan(lambda: plan_given(state, driver.now_ms, side, given)))
     driver.lease(2, name="SYSTEM.SIDE/both")
-    driver.create("one", replication=admin_pb2.REPLICATION_PRODUCER)
-    driver.send(2, queue="one")
-    one = state.named("one")
-    driver.order(driver.plan(lambda: plan_passed(state, driver.now_ms, one, {"a": 2, "b": 1})))
-    driver.order(driver.plan(lambda: plan_lost(state, driver.now_ms, one, {"b": "it was away"})))
+    for name in ("one", "two"):
+        driver.create(name, replication=admin_pb2.REPLICATION_PRODUCER)
+        driver.send(2, queue=name)
+        one = state.named(name)
+        driver.order(driver.plan(lambda one=one: plan_passed(state, driver.now_ms, one, {"a": 2, "b": 1})))
+        driver.order(driver.plan(lambda one=one: plan_lost(state, driver.now_ms, one, {"b": "it was away"})))
+    driver.queue(record_pb2.QUEUE_ACTION_RESTART_SIDE, "two", member="b")
+    of = SideOf(7, b"h" * 16, state.named("two").queue_id, 5)
+    driver.order(driver.plan(lambda: plan_side(state, driver.now_ms, of, state.named("two"), "b")))
 
 
 def reaction(driver: Driver) -> None:

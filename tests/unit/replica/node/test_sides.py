@@ -304,6 +304,38 @@ async def test_k6_who_has_lost_its_place_is_sent_away_and_begins_anew_knowingly(
     assert following.indexes == [5]
 
 
+@pytest.mark.parametrize("is_served", [True, False])
+async def test_k6_a_side_that_has_not_seen_its_loss_begins_anew_all_the_same(
+    member: Member, *, is_served: bool
+) -> None:
+    """Its member was away meanwhile, and it had settled more than the pair knew: with the state of its twin, which may
+    be less, its process would miss what lies between.
+    """
+    driver = member.driver
+    driver.send(6)
+    process, consumer = member.consume()
+    for index in range(1, 6):
+        member.settle(process, process.given[0][0], index)
+    member.flush()
+    if not is_served:
+        member.leave(consumer)
+    for op in (
+        record_pb2.PassedOp(queue_id=1, marks=[{"member": "b", "index": 3}]),
+        record_pb2.PassedOp(queue_id=1, lost=[{"member": "a", "because": "away"}], gone={"first": 1, "count": 3}),
+    ):
+        driver.order(record_pb2.RecordHeader(time_ms=driver.now_ms, passed=op))
+    driver.queue(record_pb2.QUEUE_ACTION_RESTART_SIDE, member="a")
+    assert member.said == [], "what the side was before says nothing of what it is now"
+    if is_served:
+        member.commit()
+        answer = process.answers[-1]
+        assert isinstance(answer, Failed)
+        assert answer.reason == Reason.REASON_SIDE_LOST
+        assert "begun anew" in answer.message
+    following, _ = member.consume()
+    assert following.indexes == [4, 5, 6]
+
+
 async def test_a_side_that_is_behind_its_mark_begins_anew(member: Member) -> None:
     """This member's disk has lost what it had said, and what both had passed is gone."""
     member.driver.send(3)
