@@ -135,6 +135,7 @@ NEEDS = MappingProxyType(
         "QueueAdminService/DeleteQueue": _OWN,
         "QueueAdminService/PurgeQueue": _OWN,
         "QueueAdminService/ConfigureQueue": _OWN,
+        "QueueAdminService/RestartSide": _OWN,
         "QueueAdminService/OpenQueue": _OWN,
         "QueueAdminService/CloseQueue": _OWN,
         "QueueAdminService/CreateAlias": (Need(ADMINISTER, "alias", makes=True), *_OWN),
