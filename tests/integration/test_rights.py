@@ -184,7 +184,7 @@ async def test_a_revoked_right_ends_what_is_open(pair: Cluster, folder: Path, op
             await ops.revoke_right("shop", "consume", "watched")
             for call in (anext(aiter(consumer)), waiting):
                 with pytest.raises(NotFound) as caught:  # no right on it is left
-                    async with asyncio.timeout(OUTER_S / 2):
+                    async with asyncio.timeout(OUTER_S):
                         await call
                 assert caught.value.reason == "QUEUE_NOT_FOUND"
 
