@@ -275,9 +275,9 @@ def names_of(members: Members, name: str) -> tuple[str, ...]:
         return (where.full_name,)
     machine = members.of_queue(where).shared.machine
     queue_id = machine.queue_id(where) if machine is not None else None
-    there = machine is not None and queue_id is not None and machine.has_queue(queue_id)
-    own = machine.queue(queue_id).name if there else where
-    return (where,) if own == where else (where, own)
+    if machine is None or queue_id is None or not machine.has_queue(queue_id):
+        return (where,)
+    return tuple(dict.fromkeys((where, machine.queue(queue_id).name)))
 
 
 def _wanted(needs: tuple[Need, ...], found: Any) -> Iterator[RightWanted]:

@@ -77,6 +77,10 @@ def test_each_field_of_a_request_that_names_a_queue_is_asked_about() -> None:
         ("QueueService/Reply", "message.reply_to"),  # an answer is not answered
         ("QueueService/Consume", "reply.message.reply_to"),
         ("PairService/Handoff", "to"),  # a member
+        # Members of the macro queue that is asked about.
+        ("QueueService/Settle", "settlements.queue"),
+        ("QueueService/Consume", "settle.settlements.queue"),
+        ("TransactionService/Transact", "settles.settlements.queue"),
         ("RightsService/TestRight", "queue"),  # a question
     }
     found = set()
