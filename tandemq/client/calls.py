@@ -36,7 +36,6 @@ MACRO_SERVICE = "/tandemq.v1.MacroService/"
 REACTION_SERVICE = "/tandemq.v1.ReactionService/"
 TRANSACTION_SERVICE = "/tandemq.v1.TransactionService/"
 WEIGHTS_SERVICE = "/tandemq.v1.WeightsService/"
-RIGHTS_SERVICE = "/tandemq.v1.RightsService/"
 
 
 class Moved(Unavailable):

@@ -277,7 +277,8 @@ class Twin(Generic[State]):
             acting.cancel()  # it settles what was acted on, and gives back the rest
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             _raise_first(parts)
-            await meeting.note("ended", version=self.options.version, index=self.index)
+            counts = {"units": self.counts.units, "duplicates": self.counts.duplicates, "sent": self.counts.sent}
+            await meeting.note("ended", version=self.options.version, index=self.index, **counts)
         finally:
             for part in (stopped, *parts):
                 part.cancel()

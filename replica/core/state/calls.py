@@ -18,7 +18,6 @@ from replica.machine import (
     QueueCall,
     RegisterCall,
     ReplyCall,
-    RightCall,
     SettleCall,
 )
 
@@ -229,7 +228,6 @@ SideCall = (
     | PublishWeightsCall
     | DeleteWeightsCall
     | MacroCall
-    | RightCall
 )
 """About what stands beside the queues and their messages: at most one record."""
 StagingCall = StageRows | Publish | Unstage | ReleaseWriter | AwaitOrdered

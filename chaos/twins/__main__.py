@@ -1,0 +1,103 @@
+"""The command `python -m chaos.twins`: twins through faults, compared with one process over the same file."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from chaos.twins.account import FAIL, PASS, judge
+from chaos.twins.picture import draw
+from chaos.twins.story import EXAMPLE, OUTPUTS, TwinStory
+from tandemq.cli.output import console, say
+from tandemq.cli.terminal import new_table
+from tandemq.demo.rows import flights
+from tandemq.demo.story import failures_of
+from tandemq.errors import TandemqError
+from tandemq.twin import JSON
+from tandemq.twin.digests import shown, state_digest
+
+
+class _Given:
+    """What the program asks of a message, without a pair."""
+
+    def __init__(self, index: int, payload: bytes) -> None:
+        self.index, self.payload, self.properties = index, payload, {"kind": "flight"}
+
+
+def single(rows: Sequence[bytes]) -> tuple[dict[str, list[bytes]], Any]:
+    """One process that nobody hurts: outputs by queue, and the last state."""
+    spec = importlib.util.spec_from_file_location("board", EXAMPLE / "board.py")
+    assert spec is not None, "a file of Python"
+    assert spec.loader is not None, "as above"
+    board = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(board)
+    state, outputs = board.initial(), {queue: list[bytes]() for queue in OUTPUTS}
+    for index, row in enumerate(rows, 1):
+        state, made = board.handler(state, _Given(index, row))
+        for output in made:
+            outputs[output.queue].append(output.payload)
+    return outputs, state
+
+
+@click.command()
+@click.option(
+    "--rows", type=click.IntRange(1_000), help="So many flights, from the beginning of the file. Default: all."
+)
+@click.option("--diverge", is_flag=True, help="One twin differs once: it must be found, and the verdict is FAIL.")
+@click.option("--out", default="build/demo", show_default=True, type=click.Path(path_type=Path))
+@click.option("--keep", is_flag=True, help="Keep the directory with data and logs although it passes.")
+def main(*, rows: int | None, diverge: bool, out: Path, keep: bool) -> None:
+    """Two twins keep a board of departures and delays by carrier. One is away for a third of the run; the master and
+    each twin are killed, the mastership is handed over, and then everything is killed at once.
+
+    Exit code 0: PASS. 1: FAIL.
+
+    \b
+    Example: python -m chaos.twins --rows 5000
+    """
+    texts = flights().texts[:rows]
+    directory = Path(tempfile.mkdtemp(prefix="tandemq-twin-demo-"))
+    story = TwinStory(directory, texts, diverge=diverge)
+    failures: list[str] = []
+    try:
+        asyncio.run(story.play())
+    except* (TandemqError, RuntimeError, TimeoutError) as group:
+        failures = failures_of(group)
+    except* KeyboardInterrupt:
+        failures = ["interrupted"]
+    expected, state = single(texts)
+    totals = judge(story.watched, expected, shown(state_digest(JSON.encode(state))), unhurt=diverge)
+    if failures:
+        totals = totals._replace(verdict=FAIL)
+    title = f"{totals.inputs:,} flights, {totals.kills} kills, {totals.outputs:,} outputs: {totals.verdict}"
+    out.mkdir(parents=True, exist_ok=True)
+    (out / "twin.json").write_text(json.dumps(totals._asdict(), indent=2) + "\n", encoding="utf-8")
+    (out / "twin.svg").write_text(draw(story.watched, state["carriers"], title), encoding="utf-8")
+    table = new_table()
+    table.add_column("account")
+    table.add_column("", justify="right")
+    for name, value in totals._asdict().items():
+        table.add_row(name, value if isinstance(value, str) else f"{value:,}")
+    console().print(table)
+    for line in failures:
+        say(line)
+    passed = totals.verdict == PASS
+    say(f"{totals.verdict}; {out / 'twin.json'}, {out / 'twin.svg'}; without priorities: lockstep PLAIN has none")
+    if passed and not keep:
+        shutil.rmtree(directory, ignore_errors=True)
+    else:
+        say(f"data and logs are in {directory}")
+    sys.exit(0 if passed else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,121 @@
+"""Decides from what was seen whether twins kept their promises; it never talks to a manager."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+PASS, FAIL = "PASS", "FAIL"
+
+
+class Fault(NamedTuple):
+    """What was done, or seen, when."""
+
+    at_s: float
+    what: str
+    member: str
+
+
+class Sample(NamedTuple):
+    """How far everybody was."""
+
+    at_s: float
+    sent: int
+    """Inputs."""
+    a: int
+    """Inputs that are settled at member a, as of the last record of it."""
+    b: int
+    outputs: int
+    """Of the queue that each input has an output for."""
+
+
+@dataclass(slots=True)
+class Watched:
+    """Of one run."""
+
+    inputs: int = 0
+    outputs: dict[str, list[bytes]] = field(default_factory=dict)
+    """By queue, in order."""
+    digests: dict[str, str] = field(default_factory=dict)
+    """Of the last state, by member; missing: it did not end in order."""
+    duplicate_attempts: int = 0
+    divergences: int = 0
+    kills: int = 0
+    handoffs: int = 0
+    absent_inputs: int = 0
+    """That came while one twin was away."""
+    faults: list[Fault] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
+
+
+class TwinTotals(NamedTuple):
+    """`build/demo/twin.json`."""
+
+    inputs: int
+    outputs: int
+    outputs_expected: int
+    duplicates: int
+    duplicate_attempts: int
+    digest_a: str
+    digest_b: str
+    digest_single: str
+    order_breaks: int
+    divergences: int
+    kills: int
+    handoffs: int
+    absent_inputs: int
+    longest_pause_ms: int
+    verdict: str
+
+
+def longest_pause_ms(samples: Sequence[Sample]) -> int:
+    """The longest time without a new output while inputs waited for theirs."""
+    longest, since_s, before = 0.0, 0.0, -1
+    for sample in samples:
+        if sample.outputs != before:
+            since_s, before = sample.at_s, sample.outputs
+        if sample.outputs < sample.sent:
+            longest = max(longest, sample.at_s - since_s)
+        else:
+            since_s = sample.at_s
+    return round(1000 * longest)
+
+
+def judge(
+    watched: Watched, expected: Mapping[str, Sequence[bytes]], single: str, *, unhurt: bool = False
+) -> TwinTotals:
+    """`expected` outputs by queue and the digest `single` of the last state are those of one process over the file.
+    `unhurt`: nothing was to be killed.
+    """
+    duplicates = breaks = 0
+    for queue, wanted in expected.items():
+        found = watched.outputs.get(queue, [])
+        duplicates += sum((Counter(found) - Counter(wanted)).values())
+        breaks += sum(one != other for one, other in zip(found, wanted, strict=False))
+    outputs, outputs_expected = sum(map(len, watched.outputs.values())), sum(map(len, expected.values()))
+    digest_a, digest_b = watched.digests.get("a", ""), watched.digests.get("b", "")
+    kept = (
+        outputs == outputs_expected and not duplicates and not breaks and not watched.divergences,
+        digest_a == digest_b == single,
+        watched.duplicate_attempts > 0,
+        unhurt or (watched.kills > 0 and watched.handoffs > 0 and watched.absent_inputs > 0),
+    )
+    return TwinTotals(
+        watched.inputs,
+        outputs,
+        outputs_expected,
+        duplicates,
+        watched.duplicate_attempts,
+        digest_a,
+        digest_b,
+        single,
+        breaks,
+        watched.divergences,
+        watched.kills,
+        watched.handoffs,
+        watched.absent_inputs,
+        longest_pause_ms(watched.samples),
+        PASS if all(kept) else FAIL,
+    )

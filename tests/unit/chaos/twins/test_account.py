@@ -1,0 +1,73 @@
+"""The account of a run of twins: what is missing, twice, in another order or different is no PASS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from chaos.twins.__main__ import single
+from chaos.twins.account import FAIL, PASS, Fault, Sample, Watched, judge, longest_pause_ms
+from chaos.twins.picture import draw
+from tandemq.demo.rows import flights
+
+EXPECTED = {"departures": [b"1", b"2", b"3"], "delays": [b"x"]}
+
+
+def good() -> Watched:
+    return Watched(
+        inputs=3,
+        outputs={queue: list(wanted) for queue, wanted in EXPECTED.items()},
+        digests={"a": "d", "b": "d"},
+        duplicate_attempts=1,
+        kills=2,
+        handoffs=1,
+        absent_inputs=1,
+    )
+
+
+def test_a_good_run_passes() -> None:
+    assert judge(good(), EXPECTED, "d").verdict == PASS
+
+
+@pytest.mark.parametrize(
+    ("spoil", "name", "value"),
+    [
+        (lambda seen: seen.outputs["departures"].pop(), "outputs", 3),
+        (lambda seen: seen.outputs["delays"].append(b"x"), "duplicates", 1),
+        (lambda seen: seen.outputs["departures"].reverse(), "order_breaks", 2),
+        (lambda seen: seen.digests.update(b="e"), "digest_b", "e"),
+        (lambda seen: seen.digests.pop("a"), "digest_a", ""),
+        (lambda seen: setattr(seen, "divergences", 1), "divergences", 1),
+        (lambda seen: setattr(seen, "duplicate_attempts", 0), "duplicate_attempts", 0),
+        (lambda seen: setattr(seen, "absent_inputs", 0), "absent_inputs", 0),
+    ],
+)
+def test_what_is_wrong_fails_and_is_said(spoil: Callable[[Watched], object], name: str, value: object) -> None:
+    seen = good()
+    spoil(seen)
+    totals = judge(seen, EXPECTED, "d")
+    assert (totals.verdict, getattr(totals, name)) == (FAIL, value)
+
+
+def test_a_pause_counts_while_inputs_wait() -> None:
+    seen = [Sample(0, 5, 0, 0, 0), Sample(1, 5, 0, 0, 3), Sample(3, 5, 0, 0, 3), Sample(4, 5, 0, 0, 5)]
+    assert longest_pause_ms([*seen, Sample(60, 5, 5, 5, 5)]) == 2_000
+
+
+def test_the_program_of_the_demo_is_deterministic() -> None:
+    rows = flights().texts[:400]
+    (outputs, state), again = single(rows), single(rows)
+    assert (outputs, state) == again
+    assert len(outputs["departures"]) == 400
+    assert sum(each["flights"] for each in state["carriers"].values()) + state["cancelled"] == 400
+    assert outputs["faults"] == []
+
+
+def test_the_picture_names_faults_and_carriers() -> None:
+    seen = good()
+    seen.samples = [Sample(0, 0, 0, 0, 0), Sample(2, 3, 3, 3, 3)]
+    seen.faults = [Fault(1, "master killed", "a")]
+    picture = draw(seen, {"UA": {"flights": 2, "minutes": 7, "worst": 5}}, "3 flights")
+    assert "master killed a" in picture
+    assert "3.5 of 2 flights, worst 5" in picture
