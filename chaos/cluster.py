@@ -212,7 +212,7 @@ class Cluster:
     preload: Preload | None = None  # makes the members' disks and clocks such that they can be hurt
     bug: str = ""  # of chaos.sim.bugs: the members run without one rule of the product
     profile: str = "safe"
-    operators: Sequence[str] = ()  # clients, by name, whose word the witness takes; with `secured`
+    operators: Sequence[str] = ()  # clients, by name: administrators, whose word the witness takes; with `secured`
     secured: Path | None = None  # holds a directory of credentials by the name of each process, and `client` for views
     ready_s: float = READY_DEADLINE_S  # bound of a start, and of a wait for a view
     on_line: LineSink | None = None
@@ -296,7 +296,7 @@ class Cluster:
             limits=self.limits,
             failover=self.failover,
             insecure_network=self.host != HOST,
-            security=Security(credentials=str(self.secured / name)) if self.secured else Security(),
+            security=self._security(name),
         )
         config = msgspec.structs.replace(config, **self.settings.get(name, {}))
         if not self.paired:
@@ -400,6 +400,11 @@ class Cluster:
                     child.process.wait()
                     if child.process.stdin:
                         child.process.stdin.close()
+
+    def _security(self, name: str) -> Security:
+        if self.secured is None:
+            return Security()
+        return Security(credentials=str(self.secured / name), administrators=tuple(self.operators))
 
     async def status(self) -> PairView:
         if self._open is None:

@@ -24,6 +24,7 @@ from replica.listen.ports import STOP_S, Served
 from replica.machine import Limits
 from replica.machine.plan.sides import SideLimits
 from replica.machine.state.profiles import limits_of
+from replica.node.access import Access, access_of
 from replica.node.hand_over import hand_over_all
 from replica.node.loop import FailedInstanceError, Node
 from replica.node.maintenance import HOUR_MS, Keep, Maintenance
@@ -55,8 +56,10 @@ from replica.services.admin.names import NamesHandlers
 from replica.services.admin.queues import AdminHandlers
 from replica.services.admin.readers import ReaderHandlers
 from replica.services.admin.restore import RestoreHandlers
+from replica.services.admin.rights import RightHandlers
 from replica.services.admin.sweeps import SweepHandlers
 from replica.services.admin.weights import WeightHandlers
+from replica.services.guard import Guard
 from replica.services.links.agent import Agent
 from replica.services.links.showing import LinkHandlers
 from replica.services.messages.custom import Customs, advisers_of
@@ -78,7 +81,7 @@ from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from prometheus_client.registry import Collector
 
@@ -442,10 +445,22 @@ class Manager:
         macros = MacroHandlers(queues).handler()
         reactions = ReactionHandlers(members, self._customs, enabled=self.config.reactions)
         messages = [QueueHandlers(members, reactions).handler(), reactions.handler()]
-        handlers = [*messages, journal, stage, units, batches, weights, macros, admin, manager, pair]
+        access = access_of(self.config, members.home)
+        rights = RightHandlers(queues, access).handler()
+        handlers = [*messages, journal, stage, units, batches, weights, rights, macros, admin, manager, pair]
+        guarded = self._guarded(members, access, handlers)
         peer = PeerServicer(self._link, certified_peer(self.config)) if self._link is not None else None
-        await self._open_ports.open(Served(handlers, peer, health.facts, self._collectors))
+        await self._open_ports.open(Served(handlers, guarded, peer, health.facts, self._collectors))
         await health.report()
+
+    def _guarded(self, members: Members, access: Access, handlers: Sequence[Any]) -> Sequence[Any]:
+        """For whoever calls over a network."""
+        if not self.config.security.credentials:
+            return handlers
+        guard = Guard(members, access)
+        members.access, access.asker = access, guard
+        members.node.on_tick.append(guard.look)
+        return [guard.guarded(each) for each in handlers]
 
     def _collectors(self) -> list[Collector]:
         from replica.operations.metrics import Metrics  # and its library, which a restart does not wait for

@@ -11,6 +11,7 @@ class Security(msgspec.Struct, frozen=True, kw_only=True):
     """Mutual TLS. Without credentials everything is plain, and stays on this machine."""
 
     credentials: str = ""  # directory with ca.pem, cert.pem, key.pem; they are read again at each handshake
+    administrators: tuple[str, ...] = ()  # clients who may do everything and grant rights, by the names of certificates
     witness: str = names.WITNESS_DEFAULT  # NAME of the witness's certificate, which is for witness/NAME
 
 
@@ -21,6 +22,19 @@ def problem_of_security(security: Security, pair: str = "", *members: str) -> st
             f"manager.pair = {pair!r} is also the name of a member: with credentials it would be one with a single "
             f"manager called {pair}, whose certificate is for {names.member(pair, pair)}; give one another name"
         )
+    if security.credentials and not security.administrators:
+        return (
+            "security.administrators is empty: nobody could grant anybody a right; name the clients who may do "
+            'everything, as administrators = ["ops"]'
+        )
+    for name in security.administrators:
+        if problem := names.problem_of(principal(name)):
+            return f"security.administrators: {problem}"
     if problem := names.problem_of(f"witness/{security.witness}"):
         return f"security.witness = {problem}"
     return ""
+
+
+def principal(name: str) -> str:
+    """Who a client is, by the name in its certificate; a name with its kind stays as it is."""
+    return name if "/" in name else f"principal/{name}"

@@ -201,6 +201,8 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "GROUP_MISMATCH": _STATE,
         "TWIN_TAKEN": _EXISTS,
         "SIDE_LOST": Rule("OUT_OF_RANGE", definite=True, retryable=False),
+        "PERMISSION_DENIED": Rule("PERMISSION_DENIED", definite=True, retryable=False),
+        "RIGHT_NOT_FOUND": _MISSING,
     }
 )
 

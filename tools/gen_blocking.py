@@ -71,6 +71,7 @@ SUMMARIES = {
     "browse": "Reads messages without changing anything, lowest index first; see &.",
     "call": "Sends a request to a TWO_WAY queue and waits for its answer; see &.",
     "check_completions": "What is known of messages now, one for each handle.",
+    "check_right": "Whether a principal may do something now, and which grant decides; see &.",
     "close_queue": "Sends its clients away on every member; persistent messages come back when it is opened.",
     "close_replicated_queue": "Closes the instance of the member that is asked.",
     "consumer": "A consumer of one queue; see &. `on_lost` runs on the client's thread.",
@@ -97,6 +98,8 @@ SUMMARIES = {
     "list_readers": "Those of a domain; see &.",
     "list_transmissions": "Those of a domain, by target; see &.",
     "list_units": "Those that are open in a domain now, the oldest first; see &.",
+    "grant_right": "Gives a principal a right; see &.",
+    "list_rights": "What was granted to a principal, or to all; see &.",
     "list_weights": "All tables of a domain, without their weights; see &.",
     "locate": "Where its manager serves clients; see &.",
     "move_messages": (
@@ -117,6 +120,7 @@ SUMMARIES = {
     "restore_queue": (
         "Puts back what the queue held in `source`, a file in the backup directory of the master's machine."
     ),
+    "revoke_right": "Takes a right away, as it was granted; see &.",
     "settle": "Settles leased messages; the settlements that were refused.",
     "stage": "Keeps rows for a queue aside; see &.",
     "unit": "A unit of work: all that is done in it happens at its commit, or nothing does; see &.",

@@ -50,6 +50,9 @@ class Served(NamedTuple):
     """What a manager offers on its ports."""
 
     handlers: Sequence[grpc.GenericRpcHandler]
+    """For clients in this process."""
+    guarded: Sequence[grpc.GenericRpcHandler]
+    """The same for others, who are asked about where there are certificates."""
     peer: PeerServicer | None
     """None: there is no peer."""
     ready: Callable[[], tuple[bool, dict[str, Any]]]
@@ -91,7 +94,7 @@ class Ports:
         room = shares(own_limit())
         to_clients = ("grpc.max_send_message_length", MESSAGE_BYTES_MAX)
         clients = _server(MESSAGE_BYTES_MAX, room.clients // self._listeners(), (*SERVER_OPTIONS, to_clients))
-        clients.add_generic_rpc_handlers(list(served.handlers))
+        clients.add_generic_rpc_handlers(list(served.guarded))
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, clients)
         names = [each.service_name() for each in served.handlers if isinstance(each, grpc.ServiceRpcHandler)]

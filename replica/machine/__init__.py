@@ -6,6 +6,7 @@ Start at `machine.Machine`; `state` holds, `plan` decides, `apply` changes, `vie
 from replica.machine.features.batches import AckBatchCall, BatchCall
 from replica.machine.features.macros import MacroCall, ShownMacro
 from replica.machine.features.readers import AdvanceCall, ForgetCall, RegisterCall
+from replica.machine.features.rights import RightCall
 from replica.machine.features.weights import DeleteWeightsCall, PublishWeightsCall, ToldWeights
 from replica.machine.machine import Machine
 from replica.machine.plan.columns import Columns, columns_of
@@ -77,6 +78,7 @@ __all__ = [
     "Repeated",
     "ReplyCall",
     "RequestAnswer",
+    "RightCall",
     "SaveLimits",
     "SavePlan",
     "SegmentSlice",

@@ -69,6 +69,8 @@ class Machine:
         if log_index <= state.commit_index:
             return []
         state.commit_index = log_index
+        if state.rights.pending:
+            state.rights.commit(log_index)
         pending = state.pending
         shown: dict[int, QueueState] = {}
         while pending and pending[0][0] <= log_index:

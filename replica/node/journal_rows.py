@@ -116,7 +116,7 @@ def facts_of(prefix: Prefix, header: record_pb2.RecordHeader) -> list[Fact]:
             return _of_remove(header.remove)
         case "save" | "passed":
             return _of_save(header.save) if kind == "save" else _of_passed(header.passed)
-        case "reader" | "weights" | "side" | "macro":
+        case "reader" | "weights" | "side" | "macro" | "rights":
             return []  # it happened to no queue, and who follows the end would read of what he himself has led to
         case "stage":
             return [Fact(JournalKind.JOURNAL_KIND_STAGED, header.stage.queue_id, messages=header.stage.count)]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import grpc
 
     from replica.core.domain import Domain
+    from replica.node.access import Access
     from replica.node.loop import Node
     from replica.node.network import Network
     from tandemq.finding.directory import Directory
@@ -114,6 +115,8 @@ class Members:
         node.on_tick.append(lambda _now: self.doubting.look(tuple(self.by_name.values())))
         self.directory: Directory | None = None
         """Where other managers are; None: nothing is sent on from here."""
+        self.access: Access | None = None
+        """What callers may do; None: everything, connections are plain."""
         self.looking = asyncio.Lock()
         """Held by the one who looks for all whose filter found nothing yet."""
 
@@ -136,6 +139,10 @@ class Members:
                     continue  # nobody calls it but the member itself
                 return domain
         return self.by_name[MAIN]
+
+    def home(self) -> Domain:
+        """The pair's, or the member's own where it has no peer."""
+        return self.by_name[MAIN if self.peer else LOCAL]
 
     def door_of(self, queue: str) -> str:
         """The domain whose streams are let in together with those of that queue: of one that has sides, the member's

@@ -15,6 +15,7 @@ import grpc
 
 from failover.marks import Role
 from replica.core.state.outcomes import Failed
+from replica.node.access import PRINCIPAL
 from replica.node.members import HOP, LOCAL, MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context
@@ -60,6 +61,12 @@ def park_s(context: Context, park_ms: int) -> float:
 def came_over_a_hop(context: Context) -> bool:
     """Whether the peer sent this call on."""
     return any(key == HOP for key, _ in context.invocation_metadata() or ())
+
+
+def hop(members: Members, context: Context) -> tuple[tuple[str, str], ...]:
+    """What goes with a call that is carried to the peer: which member carries it, and with certificates for whom."""
+    carried = ((HOP, members.member),)
+    return carried if members.access is None else (*carried, (PRINCIPAL, members.access.caller(context)))
 
 
 def member_of(members: Members, context: Context) -> str:
@@ -158,7 +165,7 @@ async def unary(
         call: Any = members.channel().unary_unary(QUERY + method)
         try:
             pairs = [entry for domain, epoch in epochs.items() for entry in seen.told(domain, epoch)]
-            metadata = ((HOP, members.member), *pairs)
+            metadata = (*hop(members, context), *pairs)
             reply: bytes = await call(request, timeout=time_left_s(context, otherwise_ms), metadata=metadata)
             return reply
         except grpc.aio.AioRpcError as error:
@@ -200,7 +207,7 @@ async def pipe(
     """Carry a bidi stream to the master and back until either side ends it. `client`: None, the context alone."""
     with members.pipe_channel() as channel:
         asked: Any = channel.stream_stream(QUERY + method)
-        await _carry(lambda: asked(metadata=((HOP, members.member),)), first, context, client)
+        await _carry(lambda: asked(metadata=hop(members, context)), first, context, client)
 
 
 async def _carry(asked: Callable[[], Any], first: bytes, context: Context, client: CarriedClient | None) -> None:

@@ -36,6 +36,7 @@ COMMANDS = MappingProxyType(
         "macro": ("tandemq.cli.macro:macro", "Make many queues look like one."),
         "twin": ("tandemq.cli.twin:twin", "Run two processes that do the same, and see how they do."),
         "weights": ("tandemq.cli.weights:weights", "Say which queue of a group should get how much."),
+        "right": ("tandemq.cli.right:right", "Say who may do what with which queues."),
         "drill": ("tandemq.cli.drill:drill", "Hurt a pair on purpose, under load, and get a verdict."),
         "pipeline": (
             "tandemq.cli.pipeline:pipeline",

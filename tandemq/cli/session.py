@@ -75,6 +75,8 @@ GENERAL_STEPS = MappingProxyType(
             "see `tandemq queue info NAME`; then begin anew: `tandemq queue restart-side NAME --member MEMBER`"
         ),
         "WEIGHTS_NOT_FOUND": "see `tandemq weights show`",
+        "RIGHT_NOT_FOUND": "see `tandemq right ls`",
+        "PERMISSION_DENIED": "ask an administrator for it (`tandemq right grant`); `tandemq right ls` shows yours",
         "PAIR_CHANGED": "name the pair that was read, or read this one from the beginning",
         "EPOCH_DIVERGED": "see what happened with `tandemq pair history`, and read from the beginning",
         "CORRUPT_STORE": "keep it as it is, and take everything from the peer or a backup",

@@ -31,6 +31,7 @@ from tandemq.client import (
     queue_watch,
     reactions,
     readers,
+    rights,
     staging,
     transmissions,
     units,
@@ -54,6 +55,7 @@ from tandemq.client.producer import Producer
 from tandemq.client.queue_watch import DepthEvent, WatchReason
 from tandemq.client.readers import JournalReader
 from tandemq.client.receipts import Level, PartlyRefused, Receipt, Receipts, Warned
+from tandemq.client.rights import Decision, Grant, Rights
 from tandemq.client.settling import Lost
 from tandemq.client.staging import Published, PublishedRows, Staged, WriterState, new_stage_id
 from tandemq.client.target import NoTarget
@@ -72,12 +74,14 @@ __all__ = [
     "Client",
     "Completion",
     "Consumer",
+    "Decision",
     "Delivery",
     "DeliveryBatch",
     "DepthEvent",
     "Export",
     "Final",
     "Going",
+    "Grant",
     "Handle",
     "JournalHead",
     "JournalKind",
@@ -107,6 +111,7 @@ __all__ = [
     "ReceivedMessage",
     "Relationship",
     "ReleasedTransmission",
+    "Rights",
     "Staged",
     "TakenBatches",
     "TandemqError",
@@ -380,3 +385,8 @@ class Client:
     get_weights = weights.get_weights
     list_weights = weights.list_weights
     delete_weights = weights.delete_weights
+
+    grant_right = rights.grant_right
+    revoke_right = rights.revoke_right
+    list_rights = rights.list_rights
+    check_right = rights.check_right

@@ -30,6 +30,7 @@ from tandemq.client.queue_watch import DepthEvent
 from tandemq.client.reactions import Cancel, Change, Custom, Exceptions, MoveTo, Reacted
 from tandemq.client.readers import JournalReader
 from tandemq.client.receipts import Receipts
+from tandemq.client.rights import Decision, Rights
 from tandemq.client.settling import Act, Lost, Range
 from tandemq.client.staging import Published, Rows, Staged, WriterState
 from tandemq.client.transmissions import ReleasedTransmission, Transmission
@@ -841,3 +842,21 @@ class Client:
     def delete_weights(self, name: str, *, expected_version: int | None = None, domain: str = "") -> None:
         """Removes a table; see aio.Client.delete_weights."""
         self._thread.run(self._inner.delete_weights(name, expected_version=expected_version, domain=domain))
+
+    def grant_right(self, principal: str, right: str, pattern: str = "", *, expected_version: int | None = None) -> int:
+        """Gives a principal a right; see aio.Client.grant_right."""
+        return self._thread.run(self._inner.grant_right(principal, right, pattern, expected_version=expected_version))
+
+    def revoke_right(
+        self, principal: str, right: str, pattern: str = "", *, expected_version: int | None = None
+    ) -> int:
+        """Takes a right away, as it was granted; see aio.Client.revoke_right."""
+        return self._thread.run(self._inner.revoke_right(principal, right, pattern, expected_version=expected_version))
+
+    def list_rights(self, principal: str = "") -> Rights:
+        """What was granted to a principal, or to all; see aio.Client.list_rights."""
+        return self._thread.run(self._inner.list_rights(principal))
+
+    def check_right(self, right: str, queue: str = "", *, principal: str = "") -> Decision:
+        """Whether a principal may do something now, and which grant decides; see aio.Client.check_right."""
+        return self._thread.run(self._inner.check_right(right, queue, principal=principal))

@@ -36,6 +36,7 @@ MACRO_SERVICE = "/tandemq.v1.MacroService/"
 REACTION_SERVICE = "/tandemq.v1.ReactionService/"
 TRANSACTION_SERVICE = "/tandemq.v1.TransactionService/"
 WEIGHTS_SERVICE = "/tandemq.v1.WeightsService/"
+RIGHTS_SERVICE = "/tandemq.v1.RightsService/"
 
 
 class Moved(Unavailable):

@@ -129,6 +129,8 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_TWIN_TAKEN: _ClassVar[Reason]
     REASON_SIDE_LOST: _ClassVar[Reason]
     REASON_RELATIONSHIP_MISMATCH: _ClassVar[Reason]
+    REASON_PERMISSION_DENIED: _ClassVar[Reason]
+    REASON_RIGHT_NOT_FOUND: _ClassVar[Reason]
 
 class Warning(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -236,6 +238,8 @@ REASON_GROUP_MISMATCH: Reason
 REASON_TWIN_TAKEN: Reason
 REASON_SIDE_LOST: Reason
 REASON_RELATIONSHIP_MISMATCH: Reason
+REASON_PERMISSION_DENIED: Reason
+REASON_RIGHT_NOT_FOUND: Reason
 WARNING_UNSPECIFIED: Warning
 WARNING_PERSISTENCE_DOWNGRADED: Warning
 

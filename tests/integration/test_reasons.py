@@ -255,6 +255,9 @@ ROWS: dict[str, Row | Elsewhere] = {
     **dict.fromkeys(("BATCH_GONE", "BATCH_GAP"), Elsewhere("of batches", "tests/integration/test_batches.py")),
     "READER_LOST": Elsewhere("needs a journal that overflows", "tests/integration/test_named_readers.py"),
     **dict.fromkeys(("WEIGHTS_NOT_FOUND", "BAD_WEIGHTS"), Elsewhere("of weights", "tests/integration/test_weights.py")),
+    **dict.fromkeys(
+        ("PERMISSION_DENIED", "RIGHT_NOT_FOUND"), Elsewhere("of certificates", "tests/integration/test_rights.py")
+    ),
     "GROUP_MISMATCH": Elsewhere("of groups", "tests/integration/test_whole_groups.py"),
     "RELATIONSHIP_MISMATCH": Elsewhere("of macro queues", "tests/integration/test_macros.py"),
     "TWIN_TAKEN": Elsewhere("needs two consumers", "tests/integration/test_producer_queues.py"),

@@ -123,7 +123,7 @@ def peer_port(pair: Cluster, name: str) -> str:
 @asynccontextmanager
 async def impostor(pair: Cluster, name: str, credentials: str, data_dir: Path) -> AsyncIterator[Child]:
     """A process with everything that the member's configuration says, an empty directory and these credentials."""
-    security = Security(credentials=credentials)
+    security = Security(credentials=credentials, administrators=("billing",))
     config = msgspec.structs.replace(pair.config(name), data_dir=str(data_dir / "data"), security=security)
     child = Child("impostor", ["tandemq", "serve", "--config", str(written(data_dir, config))], data_dir / "log")
     child.spawn(None)

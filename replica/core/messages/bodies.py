@@ -96,11 +96,13 @@ def read_stored(store: Store, shared: Shared, log_index: int) -> Stored | None:
         body = found
     if header.HasField("stage"):
         return Stored(prefix.epoch, header.time_ms, header.stage.count, header.stage.count, body)
-    whole = header.HasField("enqueue")
-    ops = (header.enqueue,) if whole else header.txn.enqueues
+    if header.HasField("enqueue"):  # nearly all of them
+        op = header.enqueue
+        stored = op.count - len(op.refusals) - len(op.duplicates)
+        return Stored(prefix.epoch, header.time_ms, op.count, stored, body)
+    ops, replies = header.txn.enqueues, header.txn.replies
     count = sum(op.count for op in ops)
     left_out = sum(len(op.refusals) + len(op.duplicates) for op in ops)
-    replies = () if whole else header.txn.replies
     return Stored(prefix.epoch, header.time_ms, count + len(replies), count - left_out, body, replies)
 
 

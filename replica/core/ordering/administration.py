@@ -18,8 +18,9 @@ from replica.machine import (
     MacroCall,
     PublishWeightsCall,
     RegisterCall,
+    RightCall,
 )
-from replica.machine.features import batches, macros, readers, weights
+from replica.machine.features import batches, macros, readers, rights, weights
 from replica.machine.plan.names import plan_alias, plan_defaults
 from replica.machine.plan.queue import plan_queue
 
@@ -113,5 +114,7 @@ def _plan(state: State, now_ms: int, call: SideCall) -> RecordHeader | None:
             return weights.plan_delete_weights(state, now_ms, call)
         case MacroCall():
             return macros.plan_macro(state, now_ms, call)
+        case RightCall():
+            return rights.plan_right(state, now_ms, call)
         case _:
             assert_never(call)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tandemq.peer.v1.record_pb2 import RecordHeader, SettleOp
     from tandemq.v1.common_pb2 import IndexRange
 
-QUIET = frozenset(("enqueue", "stage", "publish", "unstage", "save", "reply", "alias", "reader", "weights"))
+QUIET = frozenset(("enqueue", "stage", "publish", "unstage", "save", "reply", "alias", "reader", "weights", "rights"))
 """Records by which nothing comes back."""
 
 

@@ -18,6 +18,7 @@ from replica.machine import (
     QueueCall,
     RegisterCall,
     ReplyCall,
+    RightCall,
     SettleCall,
 )
 
@@ -228,6 +229,7 @@ SideCall = (
     | PublishWeightsCall
     | DeleteWeightsCall
     | MacroCall
+    | RightCall
 )
 """About what stands beside the queues and their messages: at most one record."""
 StagingCall = StageRows | Publish | Unstage | ReleaseWriter | AwaitOrdered

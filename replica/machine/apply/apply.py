@@ -23,6 +23,7 @@ from replica.machine.apply.time import apply_expire, end_lease, place, return_me
 from replica.machine.features.batches import note_acked, note_batch
 from replica.machine.features.macros import apply_macro
 from replica.machine.features.readers import apply_reader
+from replica.machine.features.rights import apply_rights
 from replica.machine.features.weights import apply_weights
 from replica.machine.plan.settle import ACK, EXTEND, REJECT, RELEASE, settled_key
 from replica.machine.sets.ranges import RangeSet, Run
@@ -86,9 +87,13 @@ def apply(state: State, log_index: int, epoch: int, header: record_pb2.RecordHea
     applied = _note(state, log_index, applied)
     if header.request_id:
         touched = state.queues.get(queue_id)
-        version = state.defaults_version if kind == "defaults" else touched.version if touched else 0
+        version = _version_of(state, kind) if kind in ("defaults", "rights") else touched.version if touched else 0
         state.requests.add(log_index, epoch, header, name, version)
     return applied
+
+
+def _version_of(state: State, kind: str) -> int:
+    return state.defaults_version if kind == "defaults" else state.rights.version
 
 
 def _note(state: State, log_index: int, applied: Applied) -> Applied:
@@ -122,6 +127,9 @@ def _beside_queues(state: State, log_index: int, header: record_pb2.RecordHeader
             return Applied((), [])
         case "macro":
             apply_macro(state, header.time_ms, header.macro)
+            return Applied((), [])
+        case "rights":
+            apply_rights(state, log_index, header.time_ms, header.rights)
             return Applied((), [])
         case "side":
             return apply_side(state, log_index, header.time_ms, header.side)

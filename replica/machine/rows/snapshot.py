@@ -19,6 +19,7 @@ from replica.machine.apply.groups import keep_lines, read_lines
 from replica.machine.features.batches import BatchRow, batch_rows, batches_of
 from replica.machine.features.macros import MacroRow, macro_rows, macros_of
 from replica.machine.features.readers import ReaderRow, reader_of, reader_row
+from replica.machine.features.rights import RightRow, right_rows, rights_of
 from replica.machine.features.weights import WeightRow, weight_rows, weights_of
 from replica.machine.rows.completions import CompletionRow, completion_row, completions_of
 from replica.machine.rows.kept import rows_of
@@ -66,6 +67,8 @@ class _DomainRow(msgspec.Struct, array_like=True):
     history_id: bytes = b""
     shared: list[tuple[int, int]] = msgspec.field(default_factory=list)
     macros: list[MacroRow] = msgspec.field(default_factory=list)
+    rights: list[RightRow] = msgspec.field(default_factory=list)
+    rights_version: int = 0
 
 
 class _LeaseRow(msgspec.Struct, array_like=True):
@@ -170,6 +173,8 @@ def sections(state: State, *, anew: bool) -> list[bytes]:
         state.history_id,
         sorted(state.shared.items()),
         macro_rows(state),
+        right_rows(state),
+        state.rights.version,
     )
     return [
         framed(domain),
@@ -288,6 +293,7 @@ def restore(data: bytes, limits: Limits) -> State:
     state.weights, state.weights_version = weights_of(head.weights), head.weights_version
     state.history_id, state.shared = head.history_id, dict(head.shared)
     state.macros = macros_of(head.macros)
+    state.rights = rights_of(head.rights, head.rights_version, commit_index)
     state.readers_lost, state.reader_records = head.readers_lost, head.reader_records
     if head.stages is not None:
         state.stages = stages_of(head.stages)

@@ -32,6 +32,7 @@ _KINDS = (
     "weights",
     "txn",
     "macro",
+    "rights",
 )
 
 
@@ -59,7 +60,7 @@ class RequestAnswer:
     action: record_pb2.QueueAction = record_pb2.QUEUE_ACTION_UNSPECIFIED
     name: str = ""
     removed: int = 0  # remove too
-    version: int = 0  # weights too
+    version: int = 0  # weights and rights too
     # weights
     valid_until_ms: int = 0
     # remove
@@ -162,7 +163,7 @@ def _answer_of(kind: str, header: record_pb2.RecordHeader, name: str) -> record_
         case "alias":
             told = record_pb2.QueueOp(queue_id=header.alias.queue_id, name=name)
             return record_pb2.RecordHeader(queue=told)
-        case "defaults" | "reader" | "macro":
+        case "defaults" | "reader" | "macro" | "rights":
             return record_pb2.RecordHeader()
         case "weights":
             table = header.weights

@@ -21,6 +21,7 @@ from replica.machine.state.limits import Limits
 from replica.machine.state.macros import Macros
 from replica.machine.state.queue import Lease, QueueState, Totals
 from replica.machine.state.requests import Requests
+from replica.machine.state.rights import Rights
 from replica.machine.state.stages import Stages
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -65,6 +66,7 @@ class State:
         self.weights: dict[str, WeightTable] = {}  # for routing, by name
         self.weights_version = 0  # of the last publication; versions are never used again
         self.macros = Macros()
+        self.rights = Rights()  # of principals
         self.producers = Producers(limits)
         self.requests = Requests(limits)
         self.stages = Stages()

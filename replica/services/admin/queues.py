@@ -467,16 +467,16 @@ class AdminHandlers:
     async def list(self, request: bytes, context: Context) -> bytes:
         """See QueueAdminService.ListQueues: the pair's queues, and this member's own ones."""
         parsed = await parse(pb.ListQueuesRequest, request, context)
-        main = self.members.by_name[MAIN]
+        main, access = self.members.by_name[MAIN], self.members.access
+        who = access.caller(context) if access is not None else ""
 
         async def local(_domain: Domain) -> Answered:
             found: list[tuple[str, Domain]] = []
             for domain in self.members.by_name.values():
                 machine = domain.shared.machine
                 if machine is not None:
-                    found.extend(
-                        (n, domain) for n in machine.names() if n.startswith(parsed.prefix) and n > parsed.page_token
-                    )
+                    named = (n for n in machine.names() if n.startswith(parsed.prefix) and n > parsed.page_token)
+                    found.extend((name, domain) for name in named if access is None or access.sees(who, name))
             found.sort(key=lambda pair: pair[0])
             size = min(parsed.page_size or LIST_PAGE_MAX, LIST_PAGE_MAX)
             page = found[:size]

@@ -17,8 +17,9 @@ from replica.core.state.calls import PendingEnqueue
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved
 from replica.machine import EnqueueCall, Refused, columns_of
 from replica.machine.plan.content import check_content
+from replica.machine.state.rights import PRODUCE
 from replica.node.counting import until_committed
-from replica.node.members import HOP, MAIN
+from replica.node.members import MAIN
 from replica.rpc.refusals import abort, failure, refusal
 from replica.services import forward
 from replica.services.answers import ack_of, header_of
@@ -197,7 +198,7 @@ class ProduceStream:
                     return last
                 continue
             call: Any = members.channel().stream_stream(forward.QUERY + "QueueService/Produce")(
-                metadata=((HOP, members.member),)
+                metadata=forward.hop(members, self.context)
             )
             try:
                 await call.write(ProduceRequest(open=open_).SerializeToString())
@@ -231,7 +232,9 @@ class ProduceStream:
             if request.WhichOneof("frame") != "batch":
                 await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "only batches may follow open"))
             batch, body = request.batch, _body(frame, request.batch)
-            if is_full(batch.queue):
+            if (problem := await self._problem_of_rights(open_, batch)) is not None:
+                self._waiter(batch, len(body), Entrance(batch.queue, open_.client_id)).answer(problem)
+            elif is_full(batch.queue):
                 await self._submit_by_full_name(open_, batch, body)
             else:
                 self._submit(open_, self._waiter(batch, len(body), Entrance(batch.queue, open_.client_id)), batch, body)
@@ -240,6 +243,17 @@ class ProduceStream:
                 await self.room.wait()
             if node.failed.done():
                 return
+
+    async def _problem_of_rights(self, open_: ProduceOpen, batch: EnqueueBatch) -> Failed | None:
+        """The queue of the stream was asked about when it opened."""
+        access = self.members.access
+        if access is None or access.asker is None:
+            return None
+        names = {batch.queue} - {open_.queue} | set(batch.messages.reply_tos) - {""}
+        for name in sorted(names):
+            if (problem := await access.asker.problem_of(self.context, PRODUCE, name)) is not None:
+                return problem
+        return None
 
     def _is_full(self) -> bool:
         """Batches without an answer, or answers that the producer does not take."""

@@ -9,7 +9,6 @@ import grpc
 
 from replica.core.delivery.watching import DepthWatch, Threshold
 from replica.core.state.outcomes import DepthsMet, Failed, Moved
-from replica.node.members import HOP
 from replica.rpc.refusals import abort, failure, refusal
 from replica.rpc.requests import Context, parse
 from replica.services import forward
@@ -92,7 +91,7 @@ class WatchHandlers:
         members = self.members
         with members.pipe_channel() as channel:
             method: Any = channel.unary_stream(forward.QUERY + "QueueService/WatchQueues")
-            call = method(request, metadata=((HOP, members.member),))
+            call = method(request, metadata=forward.hop(members, context))
             carried = asyncio.create_task(_copy(call, context))
             moved = asyncio.create_task(self._served_here(queue))
             try:

@@ -63,7 +63,10 @@ class SalvageView:
     def _operations(self, record: SalvagedRecord) -> Iterator[ReadSalvageResponse]:
         header = record.header
         if header.WhichOneof("op") == "enqueue":
-            yield self._enqueued(record, header.enqueue, record.body)
+            op, body = header.enqueue, record.body
+            if op.macro_id and body:
+                body = cut(body, range(op.count), op.queue)  # else a macro queue would choose a member once more
+            yield self._enqueued(record, op, body)
         elif header.txn.enqueues:
             # Each of its queues gets its messages back by itself; that they came together is not brought back.
             for op in header.txn.enqueues:

@@ -83,7 +83,7 @@ WEIGHTS_ACTION_PUBLISH: WeightsAction
 WEIGHTS_ACTION_DELETE: WeightsAction
 
 class RecordHeader(_message.Message):
-    __slots__ = ("time_ms", "request_id", "request_hash", "enqueue", "lease", "settle", "expire", "queue", "role", "reply", "alias", "defaults", "remove", "save", "reader", "txn", "stage", "publish", "unstage", "release", "weights", "side", "passed", "macro")
+    __slots__ = ("time_ms", "request_id", "request_hash", "enqueue", "lease", "settle", "expire", "queue", "role", "reply", "alias", "defaults", "remove", "save", "reader", "txn", "stage", "publish", "unstage", "release", "weights", "side", "passed", "macro", "rights")
     TIME_MS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_HASH_FIELD_NUMBER: _ClassVar[int]
@@ -108,6 +108,7 @@ class RecordHeader(_message.Message):
     SIDE_FIELD_NUMBER: _ClassVar[int]
     PASSED_FIELD_NUMBER: _ClassVar[int]
     MACRO_FIELD_NUMBER: _ClassVar[int]
+    RIGHTS_FIELD_NUMBER: _ClassVar[int]
     time_ms: int
     request_id: bytes
     request_hash: int
@@ -132,7 +133,8 @@ class RecordHeader(_message.Message):
     side: SideOp
     passed: PassedOp
     macro: MacroOp
-    def __init__(self, time_ms: _Optional[int] = ..., request_id: _Optional[bytes] = ..., request_hash: _Optional[int] = ..., enqueue: _Optional[_Union[EnqueueOp, _Mapping]] = ..., lease: _Optional[_Union[LeaseOp, _Mapping]] = ..., settle: _Optional[_Union[SettleOp, _Mapping]] = ..., expire: _Optional[_Union[ExpireOp, _Mapping]] = ..., queue: _Optional[_Union[QueueOp, _Mapping]] = ..., role: _Optional[_Union[RoleOp, _Mapping]] = ..., reply: _Optional[_Union[ReplyOp, _Mapping]] = ..., alias: _Optional[_Union[AliasOp, _Mapping]] = ..., defaults: _Optional[_Union[DefaultsOp, _Mapping]] = ..., remove: _Optional[_Union[RemoveOp, _Mapping]] = ..., save: _Optional[_Union[SaveOp, _Mapping]] = ..., reader: _Optional[_Union[ReaderOp, _Mapping]] = ..., txn: _Optional[_Union[TxnOp, _Mapping]] = ..., stage: _Optional[_Union[StageOp, _Mapping]] = ..., publish: _Optional[_Union[PublishOp, _Mapping]] = ..., unstage: _Optional[_Union[UnstageOp, _Mapping]] = ..., release: _Optional[_Union[ReleaseOp, _Mapping]] = ..., weights: _Optional[_Union[WeightsOp, _Mapping]] = ..., side: _Optional[_Union[SideOp, _Mapping]] = ..., passed: _Optional[_Union[PassedOp, _Mapping]] = ..., macro: _Optional[_Union[MacroOp, _Mapping]] = ...) -> None: ...
+    rights: RightsOp
+    def __init__(self, time_ms: _Optional[int] = ..., request_id: _Optional[bytes] = ..., request_hash: _Optional[int] = ..., enqueue: _Optional[_Union[EnqueueOp, _Mapping]] = ..., lease: _Optional[_Union[LeaseOp, _Mapping]] = ..., settle: _Optional[_Union[SettleOp, _Mapping]] = ..., expire: _Optional[_Union[ExpireOp, _Mapping]] = ..., queue: _Optional[_Union[QueueOp, _Mapping]] = ..., role: _Optional[_Union[RoleOp, _Mapping]] = ..., reply: _Optional[_Union[ReplyOp, _Mapping]] = ..., alias: _Optional[_Union[AliasOp, _Mapping]] = ..., defaults: _Optional[_Union[DefaultsOp, _Mapping]] = ..., remove: _Optional[_Union[RemoveOp, _Mapping]] = ..., save: _Optional[_Union[SaveOp, _Mapping]] = ..., reader: _Optional[_Union[ReaderOp, _Mapping]] = ..., txn: _Optional[_Union[TxnOp, _Mapping]] = ..., stage: _Optional[_Union[StageOp, _Mapping]] = ..., publish: _Optional[_Union[PublishOp, _Mapping]] = ..., unstage: _Optional[_Union[UnstageOp, _Mapping]] = ..., release: _Optional[_Union[ReleaseOp, _Mapping]] = ..., weights: _Optional[_Union[WeightsOp, _Mapping]] = ..., side: _Optional[_Union[SideOp, _Mapping]] = ..., passed: _Optional[_Union[PassedOp, _Mapping]] = ..., macro: _Optional[_Union[MacroOp, _Mapping]] = ..., rights: _Optional[_Union[RightsOp, _Mapping]] = ...) -> None: ...
 
 class MacroOp(_message.Message):
     __slots__ = ("action", "macro_id", "name", "relationship", "policy", "queue_id", "priority")
@@ -639,3 +641,19 @@ class WeightsOp(_message.Message):
     computed_from_ms: int
     computed_until_ms: int
     def __init__(self, action: _Optional[_Union[WeightsAction, str]] = ..., name: _Optional[str] = ..., version: _Optional[int] = ..., queue_ids: _Optional[_Iterable[int]] = ..., weights: _Optional[_Iterable[float]] = ..., valid_until_ms: _Optional[int] = ..., published_by: _Optional[str] = ..., computed_from_ms: _Optional[int] = ..., computed_until_ms: _Optional[int] = ...) -> None: ...
+
+class RightsOp(_message.Message):
+    __slots__ = ("principal", "right", "pattern", "revoked", "version", "by")
+    PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
+    RIGHT_FIELD_NUMBER: _ClassVar[int]
+    PATTERN_FIELD_NUMBER: _ClassVar[int]
+    REVOKED_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    BY_FIELD_NUMBER: _ClassVar[int]
+    principal: str
+    right: int
+    pattern: str
+    revoked: bool
+    version: int
+    by: str
+    def __init__(self, principal: _Optional[str] = ..., right: _Optional[int] = ..., pattern: _Optional[str] = ..., revoked: bool = ..., version: _Optional[int] = ..., by: _Optional[str] = ...) -> None: ...

@@ -47,7 +47,11 @@ def test_the_page_makes_what_its_configuration_names(run: Callable[..., Result],
     assert not config.insecure_network
     of_member(config)
     of_witness(str(tmp_path / "witness"))
-    file.write_text(written.replace("[security]", "[links]").replace("credentials", "managers = []\n# "))
+    file.write_text(
+        written.replace("[security]", "[links]")
+        .replace("credentials", "managers = []\n# ")
+        .replace("administrators", "# ")
+    )
     with pytest.raises(ConfigError, match="in clear text and by anybody"):
         load(file, environ={})
 
@@ -67,7 +71,7 @@ def test_a_member_does_not_start_with_the_certificate_of_somebody_else(
     assert run("cert", "init").exit_code == 0
     assert run("cert", "issue", name, "--out", "x").exit_code == 0
     peer = {"peer_member": "b", "peer_address": "h:1", "peer_endpoint": "h:2", "pair": "orders"}
-    own = {"member": "a", "data_dir": "/d", "security": {"credentials": str(tmp_path / "x")}}
+    own = {"member": "a", "data_dir": "/d", "security": {"credentials": str(tmp_path / "x"), "administrators": ["ops"]}}
     config = load(None, own | peer, {})
     with pytest.raises(ConfigError, match=re.escape(says)):
         of_member(config)

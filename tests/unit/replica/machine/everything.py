@@ -24,6 +24,7 @@ from replica.machine import (
     ReaderPlace,
     RegisterCall,
     ReplyCall,
+    RightCall,
     StageCall,
     UnitCall,
     UnitIdentity,
@@ -33,6 +34,7 @@ from replica.machine import (
 from replica.machine.features.batches import plan_batch
 from replica.machine.features.macros import ADD, CREATE, plan_macro
 from replica.machine.features.readers import plan_lose, plan_register
+from replica.machine.features.rights import plan_right
 from replica.machine.features.weights import plan_publish_weights
 from replica.machine.plan.deal import plan_deal
 from replica.machine.plan.lock import LockCall, plan_lock
@@ -63,7 +65,18 @@ from tandemq.v1.macro_service_pb2 import (
 from tests.unit.replica.machine.driver import ACK, REJECT, Driver, batch_of, ranges_of
 
 # Caches, callbacks and what another member may have seen more or less of.
-LEFT_OUT = {"row", "_owner", "_limits", "limits", "changes", "listening", "heard", "visible_index", "pending", "idle"}
+LEFT_OUT = {
+    "row",
+    "_owner",
+    "_limits",
+    "limits",
+    "changes",
+    "listening",
+    "heard",
+    "visible_index",
+    "pending",
+    "idle",
+} | {"in_force"}
 SCHEDULES = (
     "early_ends",
     "other_ends",
@@ -264,6 +277,8 @@ def beside(driver: Driver) -> None:
     driver.order(driver.plan(lambda: plan_lose(driver.master.state, driver.now_ms, "lost", 5, "of a test")))
     order(driver, plan_batch, BatchCall("plain", "consumer", 4, 1, 1 << 40, 60_000))
     weights = [("plain", 0.5), ("lines", 2.0)]
+    for right, pattern in ((1, "orders/**"), (5, "")):
+        order(driver, plan_right, RightCall("billing", right, pattern, False, None, "principal/ops", b"", 0))
     order(driver, plan_publish_weights, PublishWeightsCall("t", weights, 0, 9_000, None, "me", Window(1, 2), b"", 0))
     for name, relationship in (("spread", RELATIONSHIP_PRODUCER), ("all", RELATIONSHIP_CONSUMER)):
         policy = MACRO_POLICY_ROUND_ROBIN

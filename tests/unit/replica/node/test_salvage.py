@@ -131,6 +131,23 @@ def test_a_unit_of_work_is_shown_as_what_each_of_its_queues_was_sent(files: Salv
     assert [[row.payload for row in each.messages] for each in shown] == [[b"a"], [b"b", b"c"]]
 
 
+def test_what_was_sent_to_a_macro_queue_is_shown_as_what_its_member_got(files: SalvageFiles) -> None:
+    """Else an import would have a member chosen once more (M2)."""
+    op = EnqueueOp(queue_id=2, queue="member", macro_id=1, client_id=b"p", first_sequence=1, count=2, first_index=5)
+    body = EnqueueBatch(queue="macro", messages=MessageBatch(payloads=[b"a", b"b"])).SerializeToString()
+    header = RecordHeader(enqueue=op).SerializeToString()
+    head, _ = build_head(
+        flags=0, domain=DOMAIN, epoch=3, log_index=1, header=header, body=body, previous_digest=ZERO_DIGEST
+    )
+    store = MemoryStore(member="a", instance=b"a" * 16)
+    store.commit(WriteBatch(appends=[Append(DOMAIN, 1, assemble(head, body))]))
+    files.write(store, DOMAIN, "main", Salvage(1, 1, 1, ""))
+    (info,) = files.infos()
+    (shown,) = SalvageView.of(files, info).operations()
+    stored = EnqueueBatch.FromString(shown.batch)
+    assert (shown.queue, stored.queue, list(stored.messages.payloads)) == ("member", "member", [b"a", b"b"])
+
+
 def test_what_a_reaction_cancelled_or_moved_or_a_unit_answered_is_done_with(files: SalvageFiles) -> None:
     """Else an import would send again what its sender has taken back."""
     body = EnqueueBatch(queue="q", messages=MessageBatch(payloads=[b"a", b"b", b"c"])).SerializeToString()

@@ -1,0 +1,300 @@
+"""Lets a call in, or refuses it, by the rights of whoever makes it: the one place where clients' calls are looked at.
+
+The member that is called decides by what is committed there. What it would refuse it asks the master about first: a
+right may be on its way. A call that goes to the master is asked about there as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+import grpc
+from google.protobuf import descriptor_pool
+
+from replica.core.state.outcomes import Failed
+from replica.machine import Refused
+from replica.machine.features.rights import right_name
+from replica.machine.state.rights import ALL, OF_PAIR
+from replica.rpc.refusals import abort, refusal
+from replica.rpc.skim import Skim, is_set, names_at
+from replica.services import forward
+from replica.services.elsewhere import onward_of
+from replica.services.needs import ADMINISTRATOR, NEEDS, SEE, Need
+from replica.services.right_answers import decision
+from tandemq.v1 import rights_service_pb2 as pb
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from replica.core.domain import Domain
+    from replica.node.access import Access
+    from replica.node.members import Members
+    from replica.services.answers import Answered
+
+PACKAGE = "tandemq.v1."
+WAITING = frozenset(("QueueService/Dequeue", "QueueService/WaitCompletion"))
+"""Calls that wait for others, and give what they had not asked for if their right goes meanwhile: they end with it."""
+
+log = logging.getLogger("tandemq.rights")
+
+
+class RightWanted(NamedTuple):
+    """One right that a call asks for."""
+
+    right: int
+    queue: str
+    """Empty: the pair, or some queue."""
+    makes: bool = False
+
+
+class Row(NamedTuple):
+    """A call, as the table has it."""
+
+    path: str
+    needs: tuple[Need, ...]
+    skim: Skim
+
+
+@dataclass(slots=True, eq=False)
+class Admitted:
+    """A call that has been let in and goes on for as long as it has its rights."""
+
+    who: str
+    path: str
+    wanted: Sequence[RightWanted]
+    task: asyncio.Task[Any] | None
+    lost: RightWanted | None = None
+
+
+class Guard:
+    """Of one manager."""
+
+    def __init__(self, members: Members, access: Access) -> None:
+        self.members = members
+        self.access = access
+        self._admitted: set[Admitted] = set()
+        self._seen: tuple[object, int] = (None, 0)
+        """Which rights, and which version of them, all that is let in was looked at by."""
+
+    def guarded(self, handler: grpc.ServiceRpcHandler) -> AskedService:
+        """The same service, for callers from a network."""
+        return AskedService(self, handler)
+
+    def look(self, _now_ms: int) -> None:
+        """Ends what has lost its right."""
+        in_force = self.access.in_force
+        seen = in_force, in_force.version
+        if seen == self._seen:
+            return
+        self._seen = seen
+        for call in self._admitted:
+            lost = next((each for each in call.wanted if not self._has(call.who, each)), None)
+            if lost is not None and call.lost is None and call.task is not None:
+                call.lost = lost
+                call.task.cancel()
+
+    async def problem_of(self, context: Any, right: int, queue: str) -> Failed | None:
+        """See Asker."""
+        return await self._problem(self.access.caller(context), RightWanted(right, queue), context)
+
+    async def admit(self, row: Row, request: bytes, context: Any) -> Admitted:
+        """Refuses the call, or says what it was let in for."""
+        access = self.access
+        if claims := access.claims_of(context):
+            text = f"only the other member of the pair may send the metadata {', '.join(claims)}"
+            await self._refuse(context, row.path, _denied(text, access.caller(context), "member", "metadata"))
+        who = access.caller(context)
+        if access.stands_above(who):
+            return Admitted(who, row.path, (), None)
+        if not who:
+            text = "the certificate names nobody here: it needs one URI, tandemq:principal/NAME"
+            await self._refuse(context, row.path, _denied(text, "", "", row.path))
+        found = row.skim.read(request)
+        if found is None:
+            text = "the request is not what its method takes"
+            await self._refuse(context, row.path, refusal(Reason.REASON_BAD_REQUEST, text))
+        wanted = list(_wanted(row.needs, found))
+        for each in wanted:
+            if (problem := await self._problem(who, each, context)) is not None:
+                await self._refuse(context, row.path, problem)
+        return Admitted(who, row.path, wanted, asyncio.current_task())
+
+    async def carried_out(self, admitted: Admitted, handle: Any, request: Any, context: Any) -> Any:
+        """Answers the call, and ends it when one of its rights goes."""
+        self._admitted.add(admitted)
+        try:
+            return await handle(request, context)
+        except asyncio.CancelledError:
+            if admitted.lost is None:
+                raise
+            assert admitted.task is not None
+            admitted.task.uncancel()
+            await self._refuse(context, admitted.path, self._refusal(admitted.who, admitted.lost))
+        finally:
+            self._admitted.discard(admitted)
+
+    async def _problem(self, who: str, wanted: RightWanted, context: Any) -> Failed | None:
+        if self._has(who, wanted):
+            return None
+        if wanted.right == ADMINISTRATOR:
+            return self._refusal(who, wanted)
+        answer = await self._master_says(who, wanted, context)
+        if answer.visible if wanted.right == SEE else answer.allowed:
+            return None
+        return self._refusal(who, wanted, visible=answer.visible)
+
+    def _has(self, who: str, wanted: RightWanted) -> bool:
+        names = names_of(self.members, wanted.queue)
+        return self.access.sees(who, *names) if wanted.right == SEE else self.access.may(who, wanted.right, *names)
+
+    async def _master_says(self, who: str, wanted: RightWanted, context: Any) -> pb.TestRightResponse:
+        asked = pb.TestRightRequest(principal=who, right=wanted.right, queue=wanted.queue)  # type: ignore[arg-type]  # number
+
+        async def local(_domain: Domain) -> Answered:
+            return decision(self.access, who, wanted.right, names_of(self.members, wanted.queue)).SerializeToString()
+
+        home = self.access.home
+        reply = await forward.unary(
+            self.members, "RightsService/TestRight", asked.SerializeToString(), context, lambda: home, local
+        )
+        return pb.TestRightResponse.FromString(reply)
+
+    def _refusal(self, who: str, wanted: RightWanted, *, visible: bool | None = None) -> Failed:
+        """A queue on which somebody has no right at all is not there for him."""
+        right, queue = wanted.right, wanted.queue
+        if right == ADMINISTRATOR:
+            return _denied(f"{who} is no administrator of this pair ([security] administrators)", who, "rights", "pair")
+        if queue and queue != ALL and not wanted.makes:
+            there = self.access.sees(who, *names_of(self.members, queue)) if visible is None else visible
+            if not there:
+                text = f"there is no queue {queue!r}; create it first"
+                return refusal(Reason.REASON_QUEUE_NOT_FOUND, text, {"queue": queue})
+        verb = right_name(right)
+        where = f"on {queue}" if queue else "on the pair" if right in OF_PAIR else "on any queue"
+        text = f"{who} has not the right to {verb} {where}; an administrator grants it: `tandemq right grant`"
+        return _denied(text, who, verb, queue or "pair")
+
+    async def _refuse(self, context: Any, path: str, failed: Failed) -> NoReturn:
+        log.debug("%s is refused: %s", path, failed.message)
+        await abort(context, failed)
+
+
+class AskedService(grpc.ServiceRpcHandler):
+    """A service whose calls are asked about first."""
+
+    def __init__(self, guard: Guard, inner: grpc.ServiceRpcHandler) -> None:
+        self._guard = guard
+        self._inner = inner
+        self._made: dict[str, Any] = {}
+
+    def service_name(self) -> str:
+        """As gRPC asks for it."""
+        return self._inner.service_name()
+
+    def service(self, details: grpc.HandlerCallDetails) -> Any:
+        """The handler of a call; None: there is no such method."""
+        method = str(details.method)
+        if method not in self._made:
+            plain = self._inner.service(details)
+            if plain is None:
+                return None
+            self._made[method] = _guarded(self._guard, row_of(method), plain)
+        return self._made[method]
+
+
+class Opened:
+    """The context of a stream whose first frame says what it is about: it is asked about when it is read."""
+
+    def __init__(self, guard: Guard, row: Row, context: Any, admitted: Admitted) -> None:
+        self._guard, self._row, self._context, self._admitted = guard, row, context, admitted
+        self.write = context.write
+        self.read = self._read_first
+
+    async def _read_first(self) -> Any:
+        frame = await self._context.read()
+        if isinstance(frame, bytes):
+            found = await self._guard.admit(self._row, frame, self._context)
+            self._admitted.who, self._admitted.wanted = found.who, found.wanted
+        self.read = self._context.read  # later frames go by
+        return frame
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+
+def _guarded(guard: Guard, row: Row, plain: Any) -> Any:
+    if plain.unary_unary is not None:
+        handle, waits = plain.unary_unary, row.path in WAITING
+
+        async def unary(request: bytes, context: Any) -> Any:
+            admitted = await guard.admit(row, request, context)
+            return await (guard.carried_out(admitted, handle, request, context) if waits else handle(request, context))
+
+        return grpc.unary_unary_rpc_method_handler(unary)
+    if plain.unary_stream is not None:
+
+        async def streamed(request: bytes, context: Any) -> Any:
+            admitted = await guard.admit(row, request, context)
+            return await guard.carried_out(admitted, plain.unary_stream, request, context)
+
+        return grpc.unary_stream_rpc_method_handler(streamed)
+
+    async def both(requests: Any, context: Any) -> Any:
+        admitted = Admitted("", row.path, (), asyncio.current_task())
+        opened = Opened(guard, row, context, admitted)
+        return await guard.carried_out(admitted, plain.stream_stream, requests, opened)
+
+    return grpc.stream_stream_rpc_method_handler(both)
+
+
+def needs_of(path: str) -> tuple[Need, ...]:
+    """A call that the table does not have is an administrator's."""
+    return NEEDS.get(path, (Need(ADMINISTRATOR),))
+
+
+def row_of(method: str) -> Row:
+    """Of `/tandemq.v1.Service/Method`."""
+    path = method.removeprefix(f"/{PACKAGE}")
+    needs = needs_of(path)
+    service, _, name = path.partition("/")
+    kind = descriptor_pool.Default().FindServiceByName(PACKAGE + service).methods_by_name[name].input_type
+    return Row(path, needs, Skim(kind, [each for need in needs for each in (need.path, need.when)]))
+
+
+def names_of(members: Members, name: str) -> tuple[str, ...]:
+    """Those by which rights on a queue may have been granted: the one it was called by, and of an alias the queue's."""
+    try:
+        where = onward_of(members, name)
+    except Refused:
+        return (name,)
+    if not isinstance(where, str):
+        return (where.full_name,)
+    machine = members.of_queue(where).shared.machine
+    queue_id = machine.queue_id(where) if machine is not None else None
+    if machine is None or queue_id is None or not machine.has_queue(queue_id):
+        return (where,)
+    return tuple(dict.fromkeys((where, machine.queue(queue_id).name)))
+
+
+def _wanted(needs: tuple[Need, ...], found: Any) -> Iterator[RightWanted]:
+    for need in needs:
+        if need.when and not is_set(found, need.when):
+            continue
+        if not need.path:
+            yield RightWanted(need.right, ALL if need.or_all else "")
+            continue
+        names = dict.fromkeys(names_at(found, need.path))
+        if need.optional:
+            names.pop("", None)
+        if not names and need.or_all:
+            names[ALL] = None
+        for name in names:
+            yield RightWanted(need.right, name, need.makes)
+
+
+def _denied(text: str, who: str, right: str, what: str) -> Failed:
+    return refusal(Reason.REASON_PERMISSION_DENIED, text, {"principal": who, "right": right, "object": what})

@@ -1,0 +1,231 @@
+"""Rights at a pair with real certificates: what one may do is the same at both members, before and after a kill -9."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+from click.testing import CliRunner
+
+from chaos.cluster import CLIENT, WITNESS, Cluster
+from replica.node.access import PRINCIPAL
+from replica.node.members import HOP
+from replica.services.peer_clients import OWN
+from tandemq import aio
+from tandemq.cli import root
+from tandemq.credentials.authority import create, issue
+from tandemq.credentials.chosen import opener_of
+from tandemq.errors import Denied, NotFound, from_rpc_error
+from tandemq.v1 import (
+    common_pb2,
+    queue_admin_service_pb2,
+    queue_admin_service_pb2_grpc,
+    queue_service_pb2,
+    queue_service_pb2_grpc,
+)
+from tests.integration.support import new_id, roles
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S
+
+pytestmark = pytest.mark.process
+
+PEOPLE = {
+    "a": "member/pair/a",
+    "b": "member/pair/b",
+    WITNESS: "witness/witness",
+    CLIENT: "principal/ops",
+    "billing": "principal/billing",
+    "shop": "principal/shop",
+    "elsewhere": "member/elsewhere/a",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("credentials")
+    create(made / "authority")
+    for name, who in PEOPLE.items():
+        issue(made / "authority", who, made / name)
+    return made
+
+
+@pytest.fixture(scope="module")
+def pair(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    cluster = patient(tmp_path_factory.mktemp("pair"), secured=folder, operators=["ops"])
+
+    async def begin() -> None:
+        await cluster.start()
+        await cluster.wait_ready()
+        async with aio.connect(cluster.target, credentials=folder / CLIENT, timeout=OUTER_S) as client:
+            for name in ("orders", "secret"):
+                await client.create_queue(name)
+            await client.create_alias("ord", "orders")
+
+    asyncio.run(begin())
+    yield cluster
+    asyncio.run(cluster.stop())
+
+
+@pytest.fixture
+async def ops(pair: Cluster, folder: Path) -> AsyncIterator[aio.Client]:
+    async with aio.connect(pair.target, credentials=folder / CLIENT, timeout=OUTER_S) as made:
+        yield made
+
+
+@asynccontextmanager
+async def at(pair: Cluster, folder: Path, member: str, who: str = "billing") -> AsyncIterator[aio.Client]:
+    """A client of that member alone: what another one has to do goes over the hop between them."""
+    endpoint = pair.endpoint(member)
+    async with aio.connect(endpoint, credentials=folder / who, timeout=OUTER_S, follow_master=False) as made:
+        yield made
+
+
+async def denied(call: Awaitable[object], right: str, what: str, who: str = "principal/billing") -> None:
+    with pytest.raises(Denied) as caught:
+        await call
+    assert (caught.value.reason, caught.value.definite) == ("PERMISSION_DENIED", True), caught.value
+    found = dict(caught.value.metadata)
+    assert (found["principal"], found["right"], found["object"]) == (who, right, what)
+
+
+async def send(client: aio.Client, queue: str) -> None:
+    async with client.producer(queue) as producer:
+        await producer.send(b"x")
+
+
+async def receive(client: aio.Client, queue: str) -> bytes:
+    async with client.consumer(queue, credit_messages=1) as consumer:
+        return bytes((await anext(aiter(consumer))).payload)
+
+
+async def browse(client: aio.Client, queue: str) -> list[bytes]:
+    return [bytes(each.payload) async for each in client.browse(queue)]
+
+
+async def hidden(call: Awaitable[object], queue: str) -> None:
+    with pytest.raises(NotFound) as caught:
+        await call
+    assert caught.value.reason == "QUEUE_NOT_FOUND"
+    assert caught.value.message == f"there is no queue {queue!r}; create it first"
+
+
+async def check_billing(client: aio.Client) -> None:
+    """It may produce to orders, by that queue's other name too, and nothing else."""
+    for name in ("orders", "ord"):
+        await client.send(name, b"x")
+        await send(client, name)
+    await denied(client.dequeue("orders"), "consume", "orders")
+    await denied(client.purge_queue("orders"), "administer", "orders")
+    await denied(client.create_queue("mine"), "administer", "mine")
+    await denied(client.create_queue("secret"), "administer", "secret")
+    await denied(client.create_alias("other", "orders"), "administer", "other")
+    await denied(receive(client, "orders"), "consume", "orders")
+    await denied(browse(client, "orders"), "browse", "orders")
+    await denied(client.handoff("a"), "operate", "pair")
+    await denied(client.grant_right("billing", "consume", "orders"), "rights", "pair")
+    for name in ("secret", "nowhere"):
+        await hidden(client.send(name, b"x"), name)
+        await hidden(send(client, name), name)
+        await hidden(client.dequeue(name), name)
+        await hidden(client.get_queue(name), name)
+        await hidden(client.delete_queue(name), name)
+    assert [each.name for each in await client.list_queues()] == ["orders"]
+
+
+@pytest.mark.requirement("R004")
+@pytest.mark.requirement("R005")
+@pytest.mark.requirement("R006")
+@pytest.mark.requirement("R140")
+async def test_billing_may_produce_to_orders_and_nothing_else_at_both_members_before_and_after_a_kill(
+    pair: Cluster, folder: Path, ops: aio.Client
+) -> None:
+    await ops.grant_right("billing", "produce", "orders")
+    for member in ("a", "b"):
+        async with at(pair, folder, member) as client:
+            await check_billing(client)
+    master, survivor = await roles(pair)
+    pair.kill(master)
+    async with at(pair, folder, survivor) as client:
+        await check_billing(client)
+    await pair.restart(master)
+    await pair.wait_ready()
+    async with at(pair, folder, master) as client:
+        await check_billing(client)
+
+
+async def test_whoever_says_himself_for_whom_he_calls_is_refused(pair: Cluster, folder: Path) -> None:
+    """Only the pinned peer is believed: not a client, and not a member of another pair."""
+    request = queue_admin_service_pb2.PurgeQueueRequest(name="secret", request_id=new_id())
+    for who in ("billing", "elsewhere"):
+        for said in ((HOP, "b"), (PRINCIPAL, "principal/ops"), (OWN, "1")):
+            async with opener_of(str(folder / who))(pair.endpoint("a"), ()) as channel:
+                stub = queue_admin_service_pb2_grpc.QueueAdminServiceStub(channel)
+                with pytest.raises(grpc.aio.AioRpcError) as caught:
+                    await stub.PurgeQueue(request, metadata=(said,), timeout=OUTER_S)
+            error = from_rpc_error(caught.value)
+            assert (error.reason, dict(error.metadata)["principal"]) == ("PERMISSION_DENIED", PEOPLE[who])
+            assert said[0] in error.message
+
+
+async def test_a_revoked_right_ends_what_is_open(pair: Cluster, folder: Path, ops: aio.Client) -> None:
+    await ops.create_queue("watched")
+    for member in ("a", "b"):
+        await ops.grant_right("shop", "consume", "watched")
+        await ops.send("watched", b"x")
+        async with at(pair, folder, member, "shop") as client, client.consumer("watched", mode="immediate") as consumer:
+            assert (await anext(aiter(consumer))).payload == b"x"
+            waiting = asyncio.create_task(client.dequeue("watched", wait=OUTER_S))
+            await ops.revoke_right("shop", "consume", "watched")
+            for call in (anext(aiter(consumer)), waiting):
+                with pytest.raises(NotFound) as caught:  # no right on it is left
+                    async with asyncio.timeout(OUTER_S):
+                        await call
+                assert caught.value.reason == "QUEUE_NOT_FOUND"
+
+
+async def test_commands_grant_test_list_and_revoke(pair: Cluster, folder: Path) -> None:
+    async def run(*words: str, who: str = CLIENT, code: int = 0) -> str:
+        shown = ("--target", pair.target, "--credentials", str(folder / who))
+        result = await asyncio.to_thread(CliRunner().invoke, root, [*words, *shown])
+        assert result.exit_code == code, result.output
+        return result.output
+
+    await run("right", "grant", "shop", "browse", "shop/**")
+    facts = json.loads(await run("right", "test", "shop", "browse", "shop/eu", "-o", "json"))
+    assert (facts["allowed"], facts["decides"]) == (True, "shop/**")
+    assert json.loads(await run("right", "test", "ops", "operate", "-o", "json"))["decides"] == "administrators"
+    assert not json.loads(await run("right", "test", "shop", "operate", "-o", "json", code=1))["allowed"]
+    listed = json.loads(await run("right", "ls", "shop", "-o", "json", who="shop"))["grants"]
+    assert [each["granted_by"] for each in listed if each["pattern"] == "shop/**"] == ["principal/ops"]
+    assert "PERMISSION_DENIED" in await run("right", "ls", "billing", who="shop", code=1)
+    assert "PERMISSION_DENIED" in await run("right", "grant", "shop", "operate", who="shop", code=1)
+    await run("right", "revoke", "shop", "browse", "shop/**")
+    assert "RIGHT_NOT_FOUND" in await run("right", "revoke", "shop", "browse", "shop/**", code=1)
+    assert "VERSION_MISMATCH" in await run("right", "grant", "x", "observe", "--expected-version", "0", code=1)
+
+
+async def test_each_batch_of_a_stream_is_asked_about(pair: Cluster, folder: Path, ops: aio.Client) -> None:
+    """The stream was opened for another queue; and a queue that answers are to go to needs the right as well."""
+    for name in ("first", "second"):
+        await ops.create_queue(name)
+    await ops.grant_right("shop", "produce", "first")
+    for member in ("a", "b"):
+        async with opener_of(str(folder / "shop"))(pair.endpoint(member), ()) as channel:
+            stream = queue_service_pb2_grpc.QueueServiceStub(channel).Produce(timeout=OUTER_S)
+            await stream.write(queue_service_pb2.ProduceRequest(open={"queue": "first", "client_id": member.encode()}))
+            assert (await stream.read()).HasField("opened")
+            for number, (queue, reply_to) in enumerate((("second", ""), ("secret", ""), ("first", "second"))):
+                batch = queue_service_pb2.EnqueueBatch(queue=queue, first_sequence=number + 1)
+                batch.messages.payloads.append(b"x")
+                batch.messages.reply_tos.extend([reply_to] if reply_to else [])
+                await stream.write(queue_service_pb2.ProduceRequest(batch=batch))
+                error = (await stream.read()).reject.error
+                assert error.reason == common_pb2.REASON_QUEUE_NOT_FOUND, error
+            stream.cancel()
+    assert [each.ready for each in await ops.list_queues() if each.name in ("second", "secret")] == [0, 0]
