@@ -419,6 +419,7 @@ class Consumers:
         if not self.mastership.commit.can_commit:
             return
         idle = 0
+        empty: set[tuple[str, bool]] = set()
         while (turn := self.turns.get(macro_id)) and idle < len(turn):
             consumer = turn[0]
             turn.rotate(-1)
@@ -430,9 +431,12 @@ class Consumers:
             if consumer.credit_messages <= 0 or consumer.credit_bytes <= 0:
                 idle += 1
                 continue
-            header = self.fan_in.plan(consumer)
+            kind = (consumer.member, bool(consumer.immediate))
+            header = self.fan_in.plan(consumer) if kind not in empty else None
             if header is None:
-                return
+                empty.add(kind)  # others may be served by members that are not open to it
+                idle += 1
+                continue
             idle = 0
             self._lease(consumer, header)
 

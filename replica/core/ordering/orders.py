@@ -405,9 +405,10 @@ class Orders:
         else:
             plan = plan_settle(state, self.time_ms, call)
             headers, results = [] if plan.header is None else [plan.header], plan.results
+        # All before anybody is handed anything: a lease between two of them may take what the next one settles.
         for header in headers:
             self.order(header)
-            self.parts.consumers.pump([header.settle.queue_id])
+        self.parts.consumers.pump([header.settle.queue_id for header in headers])
         return list(results)
 
     def expire(self) -> None:

@@ -13,11 +13,11 @@ from replica.core.state.calls import Consumer, PendingCall, PendingEnqueue
 from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, QueueDone
 from replica.machine import EnqueueCall, MacroCall, QueueCall, SettleCall, columns_of
 from replica.machine.features.macros import ADD, CREATE, DELETE
-from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE
+from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CLOSE, QUEUE_ACTION_DELETE
 from tandemq.v1 import macro_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.message_pb2 import MessageBatch
-from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, EnqueueBatch, Settlement
+from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_RELEASE, EnqueueBatch, Settlement
 from tests.support.clients import Producer, Waiter, create
 from tests.support.pair import Pair
 
@@ -48,11 +48,13 @@ def begun(relationship: pb.Relationship, policy: pb.MacroPolicy, **priorities: i
 class Taker:
     """A consumer of the macro queue and what it was handed."""
 
-    def __init__(self, pair: Pair, name: str = "c", *, credit: int = 1, one_shot: bool = False) -> None:
+    def __init__(
+        self, pair: Pair, name: str = "c", *, credit: int = 1, one_shot: bool = False, member: str = "a"
+    ) -> None:
         self.pair, self.waiter = pair, Waiter()
         self.consumer = Consumer(
             self.waiter, "m", name.encode(), 500, credit_messages=credit, credit_bytes=1 << 20, one_shot=one_shot,
-            member="a",
+            member=member,
         )  # fmt: skip
         assert pair.master is not None
         pair.master.attach(self.consumer)
@@ -210,3 +212,48 @@ def test_a_batch_that_the_replica_holds_is_dealt_by_the_master_and_answered_ther
     assert pair.master is pair.b
     assert [dealt(pair, pair.b, sequence) for sequence in (1, 2)] == [("one", True, 1), ("two", True, 1)]
     assert dealt(pair, pair.b, 3) == ("three", False, 1)
+
+
+def closed_at_b() -> Pair:
+    pair = begun(CONSUMER, pb.MACRO_POLICY_PRIORITIZED, low=1, high=9)
+    assert pair.master is not None
+    for name in ("low", "high"):
+        waiter = Waiter()
+        pair.master.submit(PendingCall(waiter, QueueCall(QUEUE_ACTION_CLOSE, name, member="b")))
+        pair.settle(200)
+        assert isinstance(waiter.done, QueueDone)
+    return pair
+
+
+def test_who_cannot_be_served_there_is_no_reason_to_leave_out_the_next_one() -> None:
+    """Its members are open at one member of the pair; consumers of both wait."""
+    pair = closed_at_b()
+    waiting = [Taker(pair, name, member=member) for name, member in (("here", "a"), ("there", "b"))]
+    send(pair, "low")
+    assert [taker.got for taker in waiting] == [["low"], []]
+
+
+def test_a_call_that_settles_at_two_members_is_ordered_before_anybody_is_handed_anything() -> None:
+    """A lease between its records took what the second one settled, and the member failed."""
+    pair = closed_at_b()
+    assert pair.master is not None
+    for name in ("low", "high"):
+        send(pair, name)
+    taker = Taker(pair, credit=2)
+    leases = {done.queue: done.lease_id for done in taker.waiter.answers}
+    Taker(pair, "waits")
+    Taker(pair, "other", member="b")
+
+    def settled(**outcomes: int) -> list[int]:
+        parts = [
+            Settlement(lease_id=leases[name], ranges=[IndexRange(first=1, count=1)], outcome=outcome, queue=name)
+            for name, outcome in outcomes.items()
+        ]
+        waiter = Waiter()
+        assert pair.master is not None
+        pair.master.submit(PendingCall(waiter, SettleCall("m", parts)))
+        pair.quiesce()
+        return [result.settled for result in waiter.done.results]
+
+    assert settled(high=OUTCOME_RELEASE) == [1]
+    assert settled(low=OUTCOME_ACK, high=OUTCOME_ACK)[0] == 1
