@@ -140,8 +140,7 @@ class Run:
                 self.strike(step.fault)
                 if self.model.is_stuck() or (self.model.units and step.kind != "unit"):
                     # Whether there is another master shows when all is well: only a unit's commit is never in doubt.
-                    self.driver.pass_to(self.driver.now_ms() + step.fault.for_ms + UNSURE_MS)
-                    self.calm()
+                    self.be_sure(step.fault)
             do(self, step)
             self.ask_kept()
             if self.struck and self.model.units:
@@ -155,6 +154,11 @@ class Run:
         self.count("struck", fault.kind)
         self.tell(f"   ! after {fault.after_us} us: {fault.kind}, for {fault.for_ms} ms")
         self.driver.strike(fault)
+
+    def be_sure(self, fault: Fault) -> None:
+        """It has struck, and whether there is another master is known."""
+        self.driver.pass_to(self.driver.now_ms() + fault.for_ms + UNSURE_MS)
+        self.calm()
 
     def clear_the_way(self, ms: int) -> None:
         """Nothing ends by itself within that time."""

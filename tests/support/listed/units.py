@@ -82,6 +82,8 @@ def _call(run: Run, step: Step, mine: Unit, choose: Choices) -> bool:
 
 
 def _begin(run: Run, step: Step, choose: Choices) -> Unit | None:
+    if step.fault is not None and run.model.units:
+        run.be_sure(step.fault)  # what the others have locked is given to this one if their master is gone
     name = target(run, choose.of(NUMBER_MAX))
     timeout_ms = TIMEOUTS_MS[0] if run.struck else TIMEOUTS_MS[choose.of(len(TIMEOUTS_MS))]
     request = pb.BeginRequest(queue=name, request_id=run.request_id())
