@@ -20,9 +20,10 @@ from tandemq import aio
 from tandemq.cli import root
 from tandemq.cli.view import PairView
 from tandemq.client.macros import MacroPolicy, Relationship
-from tandemq.errors import InvalidRequest, NotFound, Refused
+from tandemq.errors import AlreadyExists, InvalidRequest, NotFound, Refused
 from tandemq.v1 import macro_service_pb2 as pb
 from tandemq.v1 import macro_service_pb2_grpc
+from tandemq.v1.queue_admin_service_pb2 import REPLICATION_NONE, QueueConfig
 from tests.integration.support import new_id, new_name, raw_to, refused, roles
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S
@@ -79,6 +80,18 @@ async def test_it_is_told_as_it_was_made_by_either_member(pair: Cluster, client:
     await client.delete_macro(name)
     with pytest.raises(NotFound, match="QUEUE_NOT_FOUND"):
         await client.get_macro(name)
+
+
+async def test_a_name_is_free_in_all_domains_or_in_none(client: aio.Client) -> None:
+    """M1: one that two objects have is found by nobody who means the other one."""
+    name, local = new_name("name"), QueueConfig(replication=REPLICATION_NONE)
+    await client.create_queue(name)
+    with pytest.raises(AlreadyExists, match=r"QUEUE_EXISTS.*in domain main"):
+        await client.create_macro(name, domain="local")
+    other = new_name("name")
+    await client.create_macro(other)
+    with pytest.raises(AlreadyExists, match=r"QUEUE_EXISTS.*in domain main"):
+        await client.create_queue(other, local)
 
 
 async def test_the_calls_of_any_queue_send_to_it(pair: Cluster, client: aio.Client) -> None:

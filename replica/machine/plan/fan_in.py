@@ -12,6 +12,7 @@ from replica.machine.state.errors import Refused
 from replica.machine.state.macros import MacroQueue
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
+from replica.machine.state.system_names import SYSTEM
 from tandemq.v1 import common_pb2
 from tandemq.v1 import macro_service_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -19,6 +20,8 @@ from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 def misfit(macro: MacroQueue, queue: QueueState, others: Sequence[QueueState]) -> str:
     """Why a queue does not go with a macro queue and its other members; empty: it does (R074)."""
+    if queue.name.startswith(SYSTEM):
+        return "it is the manager's own"
     if queue.passed is not None or queue.side is not None:
         return "each side of a queue with PRODUCER replication is consumed at its own member"
     if queue.config.single_active and not macro.is_producer:

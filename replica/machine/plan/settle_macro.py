@@ -6,8 +6,6 @@ about the queue that holds its lease.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from replica.machine.plan.settle import SettleCall, plan_settle, settled_key
 from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
@@ -43,21 +41,25 @@ def plan_settle_macro(state: State, now_ms: int, call: SettleCall) -> tuple[list
 
 
 def member_of(state: State, macro: str, settlement: service_pb2.Settlement) -> int:
-    """Number of the queue; 0: it is not known."""
+    """Number of the queue; 0: it is not known, or no member.
+
+    Whoever may receive from a macro queue has no say in other queues.
+    """
+    members = state.macros.by_name[macro].members
     if settlement.queue:
-        return state.ids.get(settlement.queue, 0)
+        named = state.ids.get(settlement.queue, 0)
+        return named if named in members else 0
     lease = state.leases.get(settlement.lease_id)
     if lease is not None:
-        return lease.queue_id
+        return lease.queue_id if lease.queue_id in members else 0
     key = settled_key(settlement.lease_id, settlement.outcome)
-    members: Sequence[int] = list(state.macros.by_name[macro].members)
     return next((each for each in members if key in state.queues[each].settled), 0)
 
 
 def _unknown(call: SettleCall, settlement: service_pb2.Settlement) -> service_pb2.SettleResult:
     text = (
-        f"lease {settlement.lease_id} of macro queue {call.queue} has ended, and the settlement names no queue: "
-        "name the one that the delivery named"
+        f"lease {settlement.lease_id} is of no member of macro queue {call.queue}: it has ended, or its queue is none "
+        "member any more; settle it by the name of the queue that the delivery named"
     )
     error = common_pb2.Error(reason=common_pb2.REASON_LEASE_LOST, message=text)
     return service_pb2.SettleResult(error=error, refused=settlement.ranges)

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+SYSTEM = "SYSTEM."
+"""What names of the managers' own queues begin with."""
 XMIT = "SYSTEM.XMIT/"
 """What it is followed by is the manager that the messages in it go to (X1)."""
 CONSUMER = "xmit"

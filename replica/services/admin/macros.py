@@ -55,6 +55,7 @@ class MacroHandlers:
         """See MacroService.CreateMacro."""
         parsed = await parse(pb.CreateMacroRequest, request, context)
         home = await forward.domain_named(self.members, parsed.domain, context)
+        await self._check_free_elsewhere(parsed.name, home, context)
         call = MacroCall(
             CREATE, parsed.name, *await _identity("create", parsed, context), parsed.relationship, parsed.policy
         )
@@ -115,6 +116,14 @@ class MacroHandlers:
 
     def _home(self, name: str) -> Domain:
         return self.members.of_queue(name)
+
+    async def _check_free_elsewhere(self, name: str, home: Domain, context: Context) -> None:
+        """M1: queues and macro queues of all domains have one name space. As far as it is known here."""
+        other = self._home(name)
+        machine = other.shared.machine
+        if home is not other and machine is not None and machine.knows(name):
+            text = f"queue or macro queue {name!r} exists in domain {other.shared.name}"
+            await abort(context, refusal(Reason.REASON_QUEUE_EXISTS, text, {"queue": name}))
 
     async def _check_domain(self, name: str, queue: str, context: Context) -> None:
         """As far as it is known here; the master looks again among the queues of its domain."""

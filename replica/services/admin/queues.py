@@ -122,8 +122,8 @@ class AdminHandlers:
         domain = found if isinstance(found, type(existing)) else existing
         members = [self.members.member] if domain.shared.name == LOCAL else self._both()
         machine = existing.shared.machine
-        if existing is not domain and machine is not None and machine.queue_id(parsed.name) is not None:
-            text = f"queue {parsed.name!r} exists in domain {existing.shared.name}"
+        if existing is not domain and machine is not None and machine.knows(parsed.name):
+            text = f"queue or macro queue {parsed.name!r} exists in domain {existing.shared.name}"
             await abort(context, refusal(Reason.REASON_QUEUE_EXISTS, text))
 
         async def local(at: Domain) -> Answered:

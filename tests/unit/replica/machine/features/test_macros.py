@@ -91,6 +91,7 @@ def test_what_does_not_fit_is_refused_by_the_members_name() -> None:
     change(driver, CREATE, "other")
     driver.create("twins", replication=admin_pb2.REPLICATION_PRODUCER)
     driver.create("sole", single_active=True)
+    driver.create("SYSTEM.DEAD")
     driver.create("asks", queue_type=admin_pb2.QUEUE_TYPE_TWO_WAY)
     for queue, reason, text in (
         ("gone", common_pb2.REASON_QUEUE_NOT_FOUND, "no queue 'gone'"),
@@ -99,6 +100,7 @@ def test_what_does_not_fit_is_refused_by_the_members_name() -> None:
         ("q1", common_pb2.REASON_CONFIG_ERROR, "q1 is a member of macro queue m already"),
         ("//far/q1", common_pb2.REASON_CONFIG_ERROR, "//far/q1 is a queue of another manager"),
         ("twins", common_pb2.REASON_CONFIG_MISMATCH, "twins cannot be a member.*PRODUCER replication"),
+        ("SYSTEM.DEAD", common_pb2.REASON_CONFIG_MISMATCH, "SYSTEM.DEAD cannot be a member.*manager's own"),
         ("sole", common_pb2.REASON_CONFIG_MISMATCH, "sole cannot be a member.*single_active"),
         ("asks", common_pb2.REASON_CONFIG_MISMATCH, "asks cannot be a member.*TWO_WAY"),
     ):
@@ -276,6 +278,19 @@ def test_a_settlement_by_the_macro_queues_name_finds_the_member() -> None:
     assert settled(late) == [0]
     late.queue = "q2"
     assert settled(late) == [1]
+
+
+def test_a_settlement_by_the_macro_queues_name_touches_no_other_queue() -> None:
+    """Whoever may receive from it need not have any right on the others: neither by their lease nor by their name."""
+    driver = made(pb.MACRO_POLICY_PRIORITIZED, "q1", relationship=CONSUMER)
+    driver.create("other")
+    driver.send(2, queue="other")
+    lease_id, _ = driver.lease(name="other")
+    for named in ("", "other"):
+        held = Settlement(lease_id=lease_id, ranges=ranges_of((1, 2)), outcome=ACK, queue=named)
+        headers, (result,) = plan_settle_macro(driver.master.state, driver.now_ms, SettleCall("m", [held]))
+        assert headers == []
+        assert (result.settled, result.error.reason) == (0, common_pb2.REASON_LEASE_LOST)
 
 
 def test_a_repeated_change_finds_its_first_answer() -> None:
