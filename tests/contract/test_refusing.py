@@ -60,7 +60,7 @@ async def ending_of(channel: grpc.aio.Channel) -> grpc.aio.AioRpcError:
 class Peer:
     """As much of Members as a forwarded stream needs."""
 
-    member = "b"
+    member, access = "b", None
 
     def __init__(self, channel: grpc.aio.Channel) -> None:
         self._channel = channel
