@@ -50,7 +50,8 @@ class Simulated:
             )
             for first in MEMBERS
         }
-        self.struck = 0
+        self.orders = 0
+        """To hand over, that are not answered yet: the pair may be whole before they begin to act."""
 
     def now_ms(self) -> float:
         """See Driver."""
@@ -102,6 +103,7 @@ class Simulated:
                 return
             case _:
                 assert fault.kind == "hand over"
+                self.orders += 1
                 world.loop.spawn(self.process, self._hand_over(master))
                 return
         strike(world.pair, SimFault(0, kind, master if role == "master" else replica, args))
@@ -116,6 +118,7 @@ class Simulated:
         with contextlib.suppress(grpc.aio.AioRpcError):
             await ask(pair.HandoffRequest(reason="a step"), timeout=5.0)
         await channel.close()
+        self.orders -= 1
 
     def calm(self) -> None:
         """See Driver."""
@@ -124,6 +127,7 @@ class Simulated:
         heal_all(world.pair)
         for member in world.pair.members.values():
             member.start_if_down()
+        assert self.wait_for(lambda: not self.orders, WHOLE_S * 1000), "an order to hand over has no answer"
         assert self.wait_for(world.pair.is_whole, WHOLE_S * 1000), f"not whole: {world.describe()}"
         assert self.wait_for(world.pair.is_equal, 5_000), f"the copies differ: {world.describe()}"
 
