@@ -396,7 +396,7 @@ async def test_k7_a_third_one_and_both_at_one_member_are_refused(
 ) -> None:
     monkeypatch.setattr("tandemq.twin.twin.TAKEN_S", 0.05)
     async with pairing(pair, client, tmp_path) as made:
-        a = made.twin("a")
+        a = made.twin("a", snapshot_s=3600.0)  # nothing is settled: a third one with an empty directory lacks no state
         made.start(a)
         await made.send(1)
         await made.reach(1, a)
