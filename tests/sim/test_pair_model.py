@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from chaos.sim.bugs import planted
@@ -27,7 +27,7 @@ from tests.support.listed.steps import FAULTS, Step
 
 pytestmark = pytest.mark.wide
 EXAMPLES, STEPS = 500, 50
-_kinds = st.integers(0, len(admin.CONFIGS) - 1)
+_kinds = st.sampled_from((*range(len(admin.CONFIGS)), 1))  # requests are drawn twice as often
 met: Counter[str] = Counter()
 """What was asked and how it ended, and what struck, over all examples."""
 
@@ -45,7 +45,6 @@ LEAST = {
     "kept reactions act": 20,
     "unit gone with its master": 20,
     "unit ended by time": 5,
-    # What is drawn leans on the numbers in the modules that happen to be imported: 100 to 120 and 14 to 55 were seen.
     "Reply OK": 50,
     "OpenQueue OK": 20,
     "DeleteAlias OK": 5,
@@ -60,7 +59,7 @@ LEAST = {
 """A run that has done less has shown nothing."""
 
 
-def agree(with_settings: settings) -> None:
+def agree(with_settings: settings, first_seed: int | None = None) -> None:
     """So many lists of steps, each at a new pair."""
 
     @with_settings
@@ -68,7 +67,12 @@ def agree(with_settings: settings) -> None:
     def each(kinds: tuple[int, int], done: list[Step]) -> None:
         met.update(again(kinds, done).asked)
 
-    each()
+    (each if first_seed is None else seed(first_seed)(each))()
+
+
+def lacking() -> dict[str, int]:
+    """What was met too rarely."""
+    return {what: met[what] for what, least in LEAST.items() if met[what] < least}
 
 
 # A failure is worth the minutes that it takes to make it small.
@@ -77,7 +81,10 @@ def agree(with_settings: settings) -> None:
 def test_a_pair_and_the_model_agree() -> None:
     met.clear()
     agree(profiles.of(EXAMPLES))
-    assert not {what: met[what] for what, least in LEAST.items() if met[what] < least}
+    for more in (1, 2):  # what is drawn leans on the modules that happen to be imported
+        if lacking():
+            agree(profiles.of(EXAMPLES // 2), more)
+    assert not lacking()
 
 
 # -- it can fail -------------------------------------------------------------------------------------------------------

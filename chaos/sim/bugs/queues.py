@@ -145,7 +145,7 @@ def held_released_twice(patch: Patch) -> None:
 
 @bug("one-copy-is-enough", "ruling 1", "A queue that requires two copies is content with one.", "swarm", first=3)
 def one_copy_is_enough(patch: Patch) -> None:
-    patch.setattr(Orders, "wanted_copies", lambda _self, pending: max(pending.min_copies, 1))
+    patch.setattr(Orders, "wanted_copies", lambda _self, pending, _queue_id=None: max(pending.min_copies, 1))
 
 
 @bug(

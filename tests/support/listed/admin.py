@@ -242,8 +242,8 @@ def _only(attribute: str, value: Any) -> pb.QueueConfig:
 def alias(run: Run, step: Step) -> None:
     of, which, how = step.numbers
     other = ALIASES[which % len(ALIASES)]
-    if how % 2:
-        there = sorted(name for queue in run.model.queues.values() for name in queue.aliases)
+    there = sorted(name for queue in run.model.queues.values() for name in queue.aliases)
+    if how % 9 == 0 or (there and how % 3):
         _delete_alias(run, step, there[which % len(there)] if there and how % 3 else other)
         return
     name = target(run, of)

@@ -351,6 +351,10 @@ def _check_settled(run: Run, asked: Asked, expected: tuple[int, list[int]]) -> N
     run.equal("what is settled, and what is not", (result.settled, sorted(refused)), expected)
 
 
+def _has_requests(queue: Queue | None) -> bool:
+    return queue is not None and queue.config.kind == model.TWO_WAY and bool(queue.ready())
+
+
 def reply(run: Run, step: Step) -> None:
     of, which, kind = step.numbers
     found = _held(run, of, requests=bool(kind % 9)) or (None if kind % 5 else _held(run, of))
@@ -358,7 +362,8 @@ def reply(run: Run, step: Step) -> None:
         queue, lease_id, index = run.replied  # once more, as it was or otherwise
         found = queue, lease_id, [index]
     if found is None:
-        receive(run, step)
+        waiting = [number for number, name in enumerate(NAMES) if _has_requests(run.model.find(name))]
+        receive(run, step._replace(numbers=(waiting[of % len(waiting)] if waiting else of, which, kind)))
         return
     queue, lease_id, given = found
     index = given[which % len(given)]

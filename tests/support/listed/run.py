@@ -258,18 +258,19 @@ class Run:
         order: list[bytes] = []
         for queue in list(self.model.queues.values()):
             if queue.dying() and queue.dead_name in probe.queues:
-                request = BrowsePageRequest(queue=queue.dead_name, max_messages=1_000)
-                call = QUEUE_SERVICE + "BrowsePage", request, BrowsePageResponse
-                # What was compared counts what is not committed yet, and so is shown to nobody.
-                awaited = len(probe.queues[queue.dead_name].messages)
-                self.driver.wait_for(lambda: self._shown(call) == awaited, LATE_MS)  # noqa: B023 - not kept
+                call = self._until_shown(queue.dead_name, len(probe.queues[queue.dead_name].messages))
                 asked = self.ask("a", *call, f"see who is in {queue.dead_name}")
                 self.answered(asked)
                 order += [each.message.payload for each in asked.reply.messages]
         return order
 
-    def _shown(self, browse: tuple[str, BrowsePageRequest, type[BrowsePageResponse]]) -> int:
-        return len(self.driver.ask("a", *browse).messages)
+    def _until_shown(self, name: str, count: int) -> tuple[str, BrowsePageRequest, type[BrowsePageResponse]]:
+        """So many are shown there: what was compared counts what is not committed yet, and so is given to nobody. Says
+        how it is asked.
+        """
+        call = QUEUE_SERVICE + "BrowsePage", BrowsePageRequest(queue=name, max_messages=1_000), BrowsePageResponse
+        self.driver.wait_for(lambda: len(self.driver.ask("a", *call).messages) == count, LATE_MS)
+        return call
 
     def settle_down(self, late_ms: int = 0) -> None:
         """Dead letters go their way, and what was touched is compared."""
@@ -278,16 +279,19 @@ class Run:
             # To heal took as long; or it was leased, and its time was over meanwhile.
             self.step_over()
             return
+        buried: set[str] = set()
         if self.model.is_dying():
             if self.struck:
                 self.calm()
                 return
-            buried = self.model.bury([])
+            buried = set(self.model.bury([]))
             self.touched.update(buried)
             self.ask_kept()
             late_ms = LATE_MS if buried else late_ms
         if not self.struck:
             self.compare(self.touched, late_ms)
+            for name in sorted(buried):
+                self._until_shown(name, len(self.model.queues[name].messages))
             self.touched.clear()
 
     # -- asking --------------------------------------------------------------------------------------------------------
