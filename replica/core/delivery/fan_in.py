@@ -51,10 +51,14 @@ class FanIn:
         return macro.queue_id
 
     def answered_at(self, queue: str, lease_id: int) -> str:
-        """The queue that a request of that lease is in, where it was received from a macro queue; else the same."""
+        """The queue that a request of that lease is in, where it was received from a macro queue and is in a member of
+        it; else the same.
+        """
         state = self.orders.machine.state
-        lease = state.leases.get(lease_id) if queue in state.macros.by_name else None
-        return queue if lease is None else state.queues[lease.queue_id].name
+        macro, lease = state.macros.by_name.get(queue), state.leases.get(lease_id)
+        if macro is None or lease is None or lease.queue_id not in macro.members:
+            return queue
+        return state.queues[lease.queue_id].name
 
     def plan(self, consumer: Consumer) -> RecordHeader | None:
         """A lease of the first member that has something for it; None: none has."""

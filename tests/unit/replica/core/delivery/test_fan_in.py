@@ -257,3 +257,21 @@ def test_a_call_that_settles_at_two_members_is_ordered_before_anybody_is_handed_
 
     assert settled(high=OUTCOME_RELEASE) == [1]
     assert settled(low=OUTCOME_ACK, high=OUTCOME_ACK)[0] == 1
+
+
+def test_an_answer_by_its_name_reaches_no_queue_that_is_no_member() -> None:
+    pair = begun(CONSUMER, pb.MACRO_POLICY_PRIORITIZED, one=0)
+    create(pair, "other")
+    send(pair, "one")
+    send(pair, "other")
+    Taker(pair)
+    assert pair.master is not None
+    direct = Consumer(Waiter(), "other", b"d", 500, credit_messages=1, credit_bytes=1 << 20, member="a")
+    pair.master.attach(direct)
+    pair.quiesce()
+    consumers = pair.master.core.consumers
+    held = {
+        queue.name: next(iter(queue.leases)) for queue in consumers.orders.machine.state.queues.values() if queue.leases
+    }
+    assert consumers.fan_in.answered_at("m", held["one"]) == "one"
+    assert consumers.fan_in.answered_at("m", held["other"]) == "m"
