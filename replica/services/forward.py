@@ -64,7 +64,7 @@ def came_over_a_hop(context: Context) -> bool:
 
 
 def hop(members: Members, context: Context) -> tuple[tuple[str, str], ...]:
-    """What goes with a call that is carried to the peer: which member carries it, and with certificates for whom."""
+    """What goes with a call that is carried to the peer: which member carries it, and for which client."""
     carried = ((HOP, members.member),)
     return carried if members.access is None else (*carried, (PRINCIPAL, members.access.caller(context)))
 

@@ -148,7 +148,7 @@ NEEDS = MappingProxyType(
         "QueueAdminService/ReleaseTransmission": pair(OPERATE),
         "QueueAdminService/GetDefaults": pair(OBSERVE),
         "QueueAdminService/UpdateDefaults": (*pair(OPERATE), *perhaps(PRODUCE, "config.dead_letter_queue")),
-        "ManagerAdminService/GetManager": ANYBODY,  # how a client finds out whom it has reached
+        "ManagerAdminService/GetManager": ANYBODY,  # how a client finds out which manager it has reached
         "ManagerAdminService/Backup": pair(OPERATE),
         "PairService/GetPairStatus": pair(OBSERVE),
         "PairService/WatchPairStatus": pair(OBSERVE),

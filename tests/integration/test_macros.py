@@ -63,14 +63,14 @@ async def made(
     return name, list(members)
 
 
-async def test_it_is_told_as_it_was_made_by_either_member(pair: Cluster, client: aio.Client) -> None:
+async def test_it_is_shown_as_it_was_made_by_either_member(pair: Cluster, client: aio.Client) -> None:
     name, (low, high) = await made(client, Relationship.CONSUMER, low=1, high=9)
     for endpoint in pair.endpoints:
         async with aio.connect(endpoint, follow_master=False) as one:
-            told = await one.get_macro(name)
-            assert (told.relationship, told.policy, told.version) == ("CONSUMER", "PRIORITIZED", 3)
-            assert [(each.queue, each.priority) for each in told.members] == [(low, 1), (high, 9)]
-            assert told in await one.list_macros()
+            shown = await one.get_macro(name)
+            assert (shown.relationship, shown.policy, shown.version) == ("CONSUMER", "PRIORITIZED", 3)
+            assert [(each.queue, each.priority) for each in shown.members] == [(low, 1), (high, 9)]
+            assert shown in await one.list_macros()
     with pytest.raises(Refused, match="VERSION_MISMATCH"):
         await client.remove_macro_member(name, low, expected_version=2)
     left = await client.remove_macro_member(name, low, expected_version=3)

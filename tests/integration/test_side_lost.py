@@ -102,5 +102,5 @@ async def test_k6_a_side_that_is_away_holds_senders_back_and_then_loses_its_plac
 
                 await until(is_reported, "its member says what it rejected")
             assert await take(near, 1) == [LENGTH + 2], "its twin gets it all the same"
-            told = json.loads(await said(0, "queue", "info", "q", *there, "-o", "json"))["sides"]
-            assert [each["member"] for each in told] == ["a", "b"]
+            shown = json.loads(await said(0, "queue", "info", "q", *there, "-o", "json"))["sides"]
+            assert [each["member"] for each in shown] == ["a", "b"]

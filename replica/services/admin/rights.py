@@ -122,7 +122,7 @@ class RightHandlers:
         return names_of(self.members, queue) if queue else ("",)
 
     async def _about(self, named: str, context: Context) -> str:
-        """About whom one asks; empty: about all, which an administrator alone may."""
+        """The principal that is asked about; empty: all of them, which an administrator alone may."""
         try:
             who = principal_named(named) if named and named != HERE else named
         except Refused as refused:

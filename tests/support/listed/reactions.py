@@ -170,7 +170,7 @@ def _filled(
 
 def _changing(run: Run, reaction: Reaction, more: int) -> Reaction:
     reaction = reaction._replace(new_grade=(run.serial + more) % 4)
-    if reaction.first:  # what dies at once is told apart by what it says
+    if reaction.first:  # what dies at once is known by what it says
         reaction = reaction._replace(payload=b"%010d" % run.serial)
     if more == 1:
         reaction = reaction._replace(priority=run.serial % 10)
