@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import contextlib
+import gc
+import sys
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -53,6 +56,33 @@ def test_what_somebody_asked_for_and_what_was_cancelled_is_none() -> None:
     loop.run(1.0)
     loop.note_failures()
     assert loop.problems == []
+
+
+def test_the_burial_ends_what_waits_at_the_end_of_several_contexts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left half closed, each would be reported by the interpreter when it is collected, in the middle of a campaign."""
+    ignored: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda found: ignored.append(repr(found.exc_value)))
+    ended: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def slow_to_end(name: str) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            ended.append(name)
+            await asyncio.Event().wait()
+
+    async def works() -> None:
+        async with slow_to_end("outer"), slow_to_end("inner"):
+            await asyncio.Event().wait()
+
+    loop, process = spawned(works())
+    loop.run(1.0)
+    loop.bury()
+    assert ended == ["inner", "outer"]
+    del loop, process
+    gc.collect()
+    assert ignored == []
 
 
 def test_a_member_whose_background_task_dies_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

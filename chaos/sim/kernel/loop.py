@@ -12,14 +12,18 @@ import contextlib
 import sys
 from asyncio.events import _set_running_loop as _enter
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from contextvars import Context, ContextVar, copy_context
 from functools import partial
 from heapq import heappop, heappush
+from types import CoroutineType
 from typing import Any, TypeVar, TypeVarTuple, Unpack
 
 Result = TypeVar("Result")
 Args = TypeVarTuple("Args")
+
+WAITING_ENDS_MAX = 20
+"""Ends of `async with` that a coroutine may stand in when it is closed, each of which waits for something."""
 
 CURRENT: ContextVar[Process | None] = ContextVar("process", default=None)
 """The process that is running; None: the world itself."""
@@ -247,8 +251,7 @@ class SimLoop(asyncio.AbstractEventLoop):
                 for task in process.tasks:
                     if not task.done():
                         task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001  # asyncio's own
-                        with contextlib.suppress(BaseException):
-                            task.get_coro().close()
+                        _end(task.get_coro())
                 process.tasks.clear()
         finally:
             _enter(None)
@@ -306,6 +309,15 @@ class SimLoop(asyncio.AbstractEventLoop):
         process = CURRENT.get()
         if not self.buried and (process is None or process.alive):
             self.call_soon(self.create_task, generator.aclose())
+
+
+def _end(work: Coroutine[Any, Any, Any] | Generator[Any, Any, Any] | None) -> None:
+    """Closed once for each `async with` around it whose end waits: what is left would say so when it is collected."""
+    for _ in range(WAITING_ENDS_MAX):
+        if not isinstance(work, CoroutineType) or work.cr_frame is None:
+            return
+        with contextlib.suppress(BaseException):
+            work.close()
 
 
 _WORLD = copy_context()
