@@ -308,6 +308,7 @@ class Manager:
     async def _open_domains(self, node: Node, members: Members) -> None:
         config = self.config
         call_of = functools.partial(held_call, member=config.peer_member)
+        may = access_of(config, members.home).may if config.security.credentials else None
         settings = Settings(
             bias_ms=config.timers.replica_bias_ms,
             meet_ms=config.failover.meet_ms,
@@ -322,7 +323,7 @@ class Manager:
             limits = self._limits(name)
             shared = open_shared(node.store, domain_number(name), name, config.member, peer, self._incarnation, limits)
             at_hand = node.sides.is_whole if name == LOCAL else None
-            domain = Domain(shared, ports_of(node.store, shared, call_of, at_hand), settings)
+            domain = Domain(shared, ports_of(node.store, shared, call_of, at_hand, may), settings)
             domain.mastership.claims.let_claim(allowed=not peer)  # until the witness has seen this start
             shared.set_machine(await recover(node.store, shared))
             opened.append(domain)

@@ -84,7 +84,7 @@ class Domain:
             cooldown_ms=settings.cooldown_ms,
         )
         self.dying: Dying = Dying(shared, self.orders, ports.read)
-        self.kept: KeptReactions = KeptReactions(shared, self.orders, ports.read)
+        self.kept: KeptReactions = KeptReactions(shared, self.orders, ports.read, ports.may)
 
     def take(self) -> list[Effect]:
         """The effects since the last call, in order."""

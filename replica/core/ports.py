@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.core.messages.bodies import Stored
+    from replica.core.ordering.kept_rights import May
     from replica.core.state.calls import PendingEnqueue
     from replica.core.state.shared import Shared
     from storage.store import Store
@@ -35,6 +36,8 @@ class ShellPorts:
     """Whether a record is on disk as it was written; reports what it finds."""
     held_call: Callable[[PeerFrame], PendingEnqueue]
     """The call of a HOLD frame, which the peer holds for one of its clients. Raises Refused."""
+    may: May | None = None
+    """Whether somebody has a right, by what is committed; None: nobody is asked, for there are no certificates."""
     is_at_hand: Callable[[int], bool] | None = None
     """Whether this member has what the messages of a queue stand for; None: none of them stand for others."""
 
@@ -61,6 +64,7 @@ def ports_of(
     shared: Shared,
     held_call: Callable[[PeerFrame], PendingEnqueue],
     is_at_hand: Callable[[int], bool] | None = None,
+    may: May | None = None,
 ) -> ShellPorts:
     """Over the store that the domain was opened from."""
     return ShellPorts(
@@ -68,4 +72,5 @@ def ports_of(
         is_whole=functools.partial(is_whole, store, shared),
         held_call=held_call,
         is_at_hand=is_at_hand,
+        may=may,
     )

@@ -73,6 +73,11 @@ class Access:
                     return str(value)
         return who
 
+    def asked_about(self, context: Any) -> str:
+        """Who makes the call, where his rights count; empty: he is of this host, or a member."""
+        who = self.caller(context)
+        return "" if who in (HERE, self.own, self.peer) else who
+
     def claims_of(self, context: Any) -> list[str]:
         """What in the call's metadata only the peer may say, and is said by somebody else."""
         said = [key for key, _ in context.invocation_metadata() or () if key in SAID_BY_PEERS]

@@ -70,7 +70,11 @@ class Metrics:
         commit = GaugeMetricFamily("tandemq_commit_index", "Committed log index.", labels=labels)
         copies = GaugeMetricFamily("tandemq_copies", "Members that hold what is acknowledged.", labels=labels)
         parked = GaugeMetricFamily("tandemq_parked_calls", "Calls that are parked or held.", labels=labels)
+        denied = CounterMetricFamily(
+            "tandemq_reactions_denied", "Messages that kept reactions had no right to act on.", labels=labels
+        )
         for name, domain in self.members.by_name.items():
+            denied.add_metric([name], domain.kept.rights.denied)
             shared = domain.shared
             epoch.add_metric([name], shared.state.epoch)
             for each in ROLES:
@@ -79,7 +83,7 @@ class Metrics:
             commit.add_metric([name], shared.progress.commit_index)
             copies.add_metric([name], domain.mastership.commit.copies)
             parked.add_metric([name], len(domain.holding))
-        return [epoch, role, last, commit, copies, parked]
+        return [epoch, role, last, commit, copies, parked, denied]
 
 
 def _classifier(judge: Judge) -> list[Metric]:

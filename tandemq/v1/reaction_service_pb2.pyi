@@ -34,6 +34,7 @@ class ReactionOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REACTION_OUTCOME_DISCARDED: _ClassVar[ReactionOutcome]
     REACTION_OUTCOME_HELD: _ClassVar[ReactionOutcome]
     REACTION_OUTCOME_FAILED: _ClassVar[ReactionOutcome]
+    REACTION_OUTCOME_DENIED: _ClassVar[ReactionOutcome]
 REACTION_SCOPE_UNSPECIFIED: ReactionScope
 REACTION_SCOPE_FIRST: ReactionScope
 REACTION_SCOPE_ALL: ReactionScope
@@ -48,6 +49,7 @@ REACTION_OUTCOME_LOCKED: ReactionOutcome
 REACTION_OUTCOME_DISCARDED: ReactionOutcome
 REACTION_OUTCOME_HELD: ReactionOutcome
 REACTION_OUTCOME_FAILED: ReactionOutcome
+REACTION_OUTCOME_DENIED: ReactionOutcome
 
 class ReactionDelete(_message.Message):
     __slots__ = ()

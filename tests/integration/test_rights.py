@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import grpc
@@ -19,6 +20,8 @@ from replica.node.members import HOP
 from replica.services.peer_clients import OWN
 from tandemq import aio
 from tandemq.cli import root
+from tandemq.client.filtering import Where
+from tandemq.client.reactions import Cancel
 from tandemq.credentials.authority import create, issue
 from tandemq.credentials.chosen import opener_of
 from tandemq.errors import Denied, NotFound, from_rpc_error
@@ -157,6 +160,38 @@ async def test_billing_may_produce_to_orders_and_nothing_else_at_both_members_be
     await pair.wait_ready()
     async with at(pair, folder, master) as client:
         await check_billing(client)
+
+
+@pytest.mark.requirement("R208")
+async def test_v16_a_kept_reaction_acts_by_the_rights_of_each_moment(
+    pair: Cluster, folder: Path, ops: aio.Client
+) -> None:
+    """Over kill -9 of the master, which took the decision; the call came by the replica."""
+    for name in ("timers", "heard"):
+        await ops.create_queue(name, config=queue_admin_service_pb2.QueueConfig(reactions_enabled=True))
+    for right, name in (("consume", "timers"), ("produce", "heard")):
+        await ops.grant_right("shop", right, name)
+    master, replica = await roles(pair)
+    asked, sticky = Where(group_id="g"), timedelta(minutes=10)
+    async with at(pair, folder, replica, "shop") as client:
+        await client.react("timers", asked, Cancel(), everything=True, sticky=sticky, report_to="heard")
+    (kept,) = [each async for each in ops.browse("SYSTEM.REACTIVE/timers")]
+    assert kept.properties["tq_principal"] == "principal/shop"
+    await ops.send("timers", b"1", group_id="g")
+    await ops.revoke_right("shop", "consume", "timers")
+    await ops.send("timers", b"2", group_id="g")
+    await ops.grant_right("shop", "consume", "timers")
+    pair.kill(master)
+    assert await browse(ops, "timers") == [b"2"], "decided once"
+    await ops.send("timers", b"3", group_id="g")
+    assert await browse(ops, "timers") == [b"2"], "by the rights of now"
+    await ops.revoke_right("shop", "consume", "timers")
+    await ops.send("timers", b"4", group_id="g")
+    assert await browse(ops, "timers") == [b"2", b"4"]
+    said = [each.properties["tq_outcome"] async for each in ops.browse("heard")]
+    assert said == ["STORED", "APPLIED", "DENIED", "APPLIED", "DENIED"]
+    await pair.restart(master)
+    await pair.wait_ready()
 
 
 async def test_whoever_says_himself_for_whom_he_calls_is_refused(pair: Cluster, folder: Path) -> None:

@@ -179,7 +179,8 @@ class Member:
         self._forget()
         shared = open_shared(self.store, NUMBER, NAME, self.name, self.peer_name, self.incarnation, self.pair.limits)
         settings = Settings(bias_ms=BIAS_MS, meet_ms=meet_ms, slow_peer_ms=self.pair.slow_peer_ms)
-        domain = Domain(shared, ports_of(self.store, shared, self._held_call), settings)
+        may = self._may if self.pair.asks_rights else None
+        domain = Domain(shared, ports_of(self.store, shared, self._held_call, may=may), settings)
         shared.machine = drive(recover(self.store, shared))
         self.domain = domain
         domain.start(self.pair.now_ms, self.pair.wall_ms)
@@ -192,6 +193,13 @@ class Member:
         self.store = self.store.crash()
         self.domain = None
         self._forget()
+
+    def _may(self, who: str, right: int, *names: str) -> bool:
+        """As `Access.may`, of whoever is no administrator."""
+        assert self.domain is not None
+        machine = self.domain.shared.machine
+        assert machine is not None
+        return any(machine.state.rights.in_force.deciding(who, right, name) is not None for name in names)
 
     def _held_call(self, frame: PeerFrame) -> PendingEnqueue:
         hold = frame.hold

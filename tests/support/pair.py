@@ -31,6 +31,8 @@ class Pair:
     def __init__(self, *, limits: Limits | None = None, slow_peer_ms: int = SLOW_PEER_MS) -> None:
         self.limits = limits or Limits(dedup_sequences=1000)
         self.slow_peer_ms = slow_peer_ms
+        self.asks_rights = False
+        """Members that start from here on ask about the rights of whoever sends."""
         self.now_ms = 10_000
         self.registers = MemoryRegisters()
         self.calls: list[RegisterCall] = []

@@ -35,6 +35,10 @@ KEPT_BY, KEPT_IN = "tq_kept_reaction", "tq_kept_queue"
 """What a message says that a kept reaction has changed: which one, by its index, and in which queue it is kept, by its
 number: one that is made anew begins with index 1 again. Those up to there act on it no more.
 """
+PRINCIPAL = "tq_principal"
+"""What a kept reaction says of whoever has sent it. Nothing: it is of this host, of a manager without certificates, or
+of a version that did not write it; then nobody is asked when it acts either.
+"""
 CACHED_MIN = 1_000
 """Of the kept reactions that were read, those that are remembered in any case."""
 CACHED_BYTES_MAX = 64 << 20
@@ -159,6 +163,7 @@ class KeptLooks:
                 said = properties_of(row, ordinal_of(part, index))
                 reaction = reaction_of(queue, asked, said[SOURCE].text if SOURCE in said else "")
                 reaction.used = Used(store.queue_id, index)
+                reaction.principal = said[PRINCIPAL].text if PRINCIPAL in said else ""
                 return KeptEntry(index, reaction, reaction.asked._replace(places=None), part.expiry(index))
         return None
 
@@ -195,7 +200,7 @@ class KeptLooks:
         places = self._places(queue, part, index, row, ordinal) if kept.has(KEPT_BY_ID) else frozenset()
         found = sorted({*kept.selectors, *_by_ids(kept, places, row, ordinal)})
         after = _seen_to(row, ordinal, store.queue_id) if found else 0
-        return Candidates([each for each in found if each > after], places)
+        return Candidates([each for each in found if each > after and not kept.is_denied(each, index)], places)
 
     def fitting(
         self, queue: QueueState, store: QueueState, part: Part, index: int, row: Read, among: Candidates

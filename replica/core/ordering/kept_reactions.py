@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from replica.core.messages import copies
 from replica.core.ordering.kept_looks import KeptLooks
+from replica.core.ordering.kept_rights import KeptRights
 from replica.core.ordering.kept_watch import OnlyAsked, QueueWatch, put
 from replica.core.ordering.reacting import Reacting
 from replica.core.ordering.sweep_looks import READ_BYTES_MAX
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
     from replica.core.messages.bodies import Stored
     from replica.core.ordering.kept_looks import KeptEntry
+    from replica.core.ordering.kept_rights import Lacked, May
     from replica.core.ordering.orders import Orders
+    from replica.core.ordering.reaction import Reaction
     from replica.core.state.shared import Shared
     from replica.machine import Narrower, QueueState
     from replica.machine.sets.ranges import Run
@@ -45,9 +48,13 @@ COPIES_MAX = 500
 class KeptReactions:
     """Of one domain at one member."""
 
-    def __init__(self, shared: Shared, orders: Orders, read: Callable[[int], Stored | None]) -> None:
+    def __init__(
+        self, shared: Shared, orders: Orders, read: Callable[[int], Stored | None], may: May | None = None
+    ) -> None:
+        """`may`: see ShellPorts."""
         self.shared = shared
         self.orders = orders
+        self.rights = KeptRights(orders, may)
         self.looks = KeptLooks(shared, copies.careful(read))
         self.reacting = Reacting(shared, orders, read, lambda _: Exact())
         self.unasked: dict[int, None] = {}
@@ -70,6 +77,7 @@ class KeptReactions:
         self._hidden.clear()
         self._hits.clear()
         self.looks.forget()
+        self.rights.begin()
         state = self.orders.machine.state
         for queue_id in state.kept:
             queue = state.queues[queue_id]
@@ -125,7 +133,7 @@ class KeptReactions:
 
     def ask(self) -> None:
         """About what has not been looked at, as far as it may until the next tick; consumers get what was."""
-        if self._left <= 0:
+        if self._left <= 0 or not self.rights.known:
             return
         asked: dict[int, None] = {}
         share = max(LOOKS_MAX // max(1, len(self.unasked)), SHARE_MIN)
@@ -203,6 +211,9 @@ class KeptReactions:
         if entry is None or waits is None or 0 < entry.expires_at_ms <= self.orders.time_ms:
             return
         reaction = entry.reaction
+        if (lacked := self.rights.lacked(reaction, queue)) is not None:
+            self._deny(queue, reaction, targets, lacked)
+            return
         if reaction.first:
             self._act_on(queue, entry, targets)
             return
@@ -212,7 +223,7 @@ class KeptReactions:
 
     def _act_on(self, queue: QueueState, entry: KeptEntry, targets: list[int]) -> None:
         try:
-            header = self.reacting.act_kept(entry.reaction, queue, targets)
+            header = self.reacting.act_kept(self.rights.reporting(entry.reaction), queue, targets)
         except Refused as refused:
             if refused.reason == Reason.REASON_TXN_TOO_LARGE and len(targets) > 1:
                 half = len(targets) // 2
@@ -221,6 +232,10 @@ class KeptReactions:
             return  # it has no place elsewhere, or none for now: it stays as it is
         if header is not None:
             self._note_hits(queue.queue_id, header)
+
+    def _deny(self, queue: QueueState, reaction: Reaction, targets: list[int], lacked: Lacked) -> None:
+        count = self.reacting.deny_kept(self.rights.reporting(reaction), queue, targets)
+        self.rights.note(queue, reaction, lacked, count)
 
     def _note_hits(self, queue_id: int, header: RecordHeader) -> None:
         for op in header.txn.enqueues:

@@ -15,7 +15,7 @@ from replica.core.messages.bodies import batch_of
 from replica.core.messages.copies import SOURCE
 from replica.core.ordering.enqueued import is_all_volatile, not_enough
 from replica.core.ordering.held_reaction import AtQueue, HeldReaction, Making, by_destination
-from replica.core.ordering.kept_looks import key_of
+from replica.core.ordering.kept_looks import PRINCIPAL, key_of
 from replica.core.ordering.reaction import Reaction, total_of
 from replica.core.ordering.reaction_looks import ReactionLooks, where
 from replica.core.ordering.reaction_questions import Questions, check_queues, said_of, targets_of
@@ -34,6 +34,7 @@ from replica.machine.plan.react import (
     check_reactions,
     entering,
     kept_ms,
+    plan_deny,
     plan_keep,
     plan_react,
     plan_report,
@@ -190,6 +191,25 @@ class Reacting:
                 if refused.reason == Reason.REASON_TXN_TOO_LARGE and len(targets) > 1:
                     raise  # fewer at once may have their reports
         return self._act_now(replace(silent, exceptions=pb.EXCEPTION_REPORT_NONE), queue)
+
+    def deny_kept(self, reaction: Reaction, queue: QueueState, targets: Sequence[int]) -> int:
+        """V16: one that is kept has no right to act on these: it never does, and reports that. How many still wait."""
+        orders, state, used = self.orders, self.orders.machine.state, reaction.used
+        assert used is not None, "it is kept"
+        reaction.fits = RangeSet(ranges_of(targets))
+        waiting = where(reaction, queue).waiting
+        counts = ReactionCounts(denied=sum(high - low for low, high in waiting))
+        if not counts.denied:
+            return 0
+        for attempt in (reaction, replace(reaction, report_to="")):
+            try:
+                reports = plan(state, orders.time_ms, attempt, counts, (), orders.room.lines)
+                header = plan_deny(state, orders.time_ms, queue, used, waiting, reports.ops)
+                self._order(header, reports.rows, [AtQueue(attempt, queue, Making([]), counts)])
+            except Refused:
+                continue  # the report has no place
+            return counts.denied
+        return 0
 
     def _act_now(self, reaction: Reaction, queue: QueueState) -> RecordHeader:
         # Other queues may have these names by now.
@@ -350,6 +370,8 @@ class Reacting:
         row.ttl.FromMilliseconds(kept_ms(state, queue, keep.ttl_ms))
         if reaction.named is not None:
             row.properties[SOURCE].text = reaction.named.source
+        if keep.principal:
+            row.properties[PRINCIPAL].text = keep.principal
         columns = columns_of(EnqueueBatch(messages=batch_of([row])))
         return plan_keep(state, self.orders.time_ms, queue, key_of(reaction), columns), row
 

@@ -57,6 +57,8 @@ class ToKeep(NamedTuple):
     """0: as long as it may."""
     body: bytes
     """The reaction as it was asked for, serialized."""
+    principal: str = ""
+    """Who asked for it; empty: nobody is asked about his rights."""
 
 
 class Used(NamedTuple):
@@ -92,6 +94,8 @@ class Reaction:
     """None: what comes later is left alone."""
     used: Used | None = None
     """Not None: it was kept; nobody waits for an answer."""
+    principal: str = ""
+    """Of one that was kept: who had asked for it; empty: nobody is asked about his rights."""
     others: Sequence[Reaction] = ()
     """The same at other queues of the domain, by the same record (V18). What one call says once is said here."""
     unit: bytes = b""
@@ -150,9 +154,11 @@ def total_of(counts: Iterable[ReactionCounts]) -> ReactionCounts:
 
 
 def outcome_of(counts: ReactionCounts) -> pb.ReactionOutcome:
-    """V14: APPLIED, else FAILED, else STORED, else LOCKED, else DISCARDED."""
+    """V14: APPLIED, else DENIED, else FAILED, else STORED, else LOCKED, else DISCARDED."""
     if counts.applied:
         return pb.REACTION_OUTCOME_APPLIED
+    if counts.denied:
+        return pb.REACTION_OUTCOME_DENIED
     if counts.failed:
         return pb.REACTION_OUTCOME_FAILED
     if counts.kept or counts.forwarded:

@@ -54,7 +54,8 @@ def report_of(reaction: Reaction, counts: ReactionCounts) -> Message:
         message.properties[copies.ORIGIN_QUEUE].text = reaction.goes_on.full_name
     if reaction.report_as:
         message.properties[copies.TO].text = reaction.report_as
-    for name in COUNTS if reaction.asking is None else COUNTS + ASKED_COUNTS:
+    names = COUNTS if reaction.asking is None else COUNTS + ASKED_COUNTS
+    for name in (*names, "denied") if counts.denied else names:
         message.properties[f"tq_{name}"].integer = getattr(counts, name)
     return message
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from replica.machine.state.kept import KeptIndex
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
-from tandemq.peer.v1.record_pb2 import EnqueueOp
+from tandemq.peer.v1.record_pb2 import DeniedHits, EnqueueOp
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_PURGED
 
 
@@ -18,6 +18,16 @@ def keep(state: State, store: QueueState, op: EnqueueOp) -> None:
         store.kept = KeptIndex(op.kept.queue_id)  # the queue before it is gone, and took its own along
     store.kept.put(op.first_index, op.kept.by, op.kept.hashes)
     state.kept[op.kept.queue_id] = store
+
+
+def deny(state: State, op: DeniedHits) -> None:
+    """A kept reaction leaves these messages alone for good, whoever is master and whatever is granted later (V16)."""
+    store = state.queues[op.store_id]
+    assert store.kept is not None, "only one that is kept is denied a message"
+    assert op.index in store.kept, "only one that is kept is denied a message"
+    runs = [(part.first, part.first + part.count) for part in op.ranges]
+    store.kept.deny(op.index, runs, op.first_index)
+    state.touch((op.store_id,))
 
 
 def note_ends(state: State, queue_ids: Iterable[int]) -> None:

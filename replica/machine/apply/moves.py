@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from replica.machine.apply.kept import deny
 from replica.machine.state.changes import Applied
 from replica.machine.state.queue import Lease, QueueState
 from replica.machine.state.state import State
@@ -69,4 +70,6 @@ def apply_remove(state: State, op: record_pb2.RemoveOp) -> Applied:
         assert state.take_unleased(queue, start, end) == end - start, "removed what is not there, or leased"
         queue.forget(start, end, freed, op.final_state)
         _count(queue, end - start, op.final_state)
+    if op.HasField("denied"):
+        deny(state, op.denied)
     return Applied((op.queue_id,), freed)

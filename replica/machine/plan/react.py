@@ -18,6 +18,7 @@ from replica.machine.plan.lock import check_waiting, index_ranges
 from replica.machine.plan.move import MoveCall, plan_move, ranges_of
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.plan.unit_identity import UnitIdentity, check_follows
+from replica.machine.sets.ranges import Run
 from replica.machine.state.config import milliseconds
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
@@ -236,6 +237,34 @@ def plan_keep(
     op.kept.CopyFrom(key)
     op.kept.queue_id = queue.queue_id
     return op
+
+
+def plan_deny(
+    state: State,
+    now_ms: int,
+    queue: QueueState,
+    kept: tuple[int, int],
+    runs: Sequence[Run],
+    reports: Sequence[record_pb2.EnqueueOp],
+) -> record_pb2.RecordHeader:
+    """V16: a kept reaction (its queue, and its index there) leaves messages alone for good. `reports`: planned."""
+    store_id, index = kept
+    oldest = next(queue.segments.parts(1, queue.next_index), None)
+    denied = record_pb2.DeniedHits(
+        store_id=store_id,
+        index=index,
+        ranges=[common_pb2.IndexRange(first=low, count=high - low) for low, high in runs],
+        first_index=queue.next_index if oldest is None else oldest.start,
+    )
+    header = record_pb2.RecordHeader(time_ms=state.at(now_ms))
+    counts = record_pb2.ReactionCounts(denied=sum(high - low for low, high in runs))
+    header.txn.removes.add(queue_id=queue.queue_id, final_state=FINAL_STATE_REACTED, reaction=counts, denied=denied)
+    header.txn.enqueues.extend(reports)
+    first_ordinal = 0
+    for op in header.txn.enqueues:
+        op.first_ordinal = first_ordinal
+        first_ordinal += op.count
+    return header
 
 
 def _too_many(queue: QueueState, limit: int, what: str) -> Refused:

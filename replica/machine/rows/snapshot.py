@@ -135,6 +135,7 @@ class _QueueRow(msgspec.Struct, array_like=True):
     lost: list[tuple[str, int, int, int, str]] = msgspec.field(default_factory=list)
     restarted_ms: list[tuple[str, int]] = msgspec.field(default_factory=list)
     side_restarted_ms: int = 0
+    denied: list[tuple[int, bytes]] = msgspec.field(default_factory=list)
 
 
 class _RequestRows(msgspec.Struct, array_like=True):
@@ -246,6 +247,7 @@ def _queue_row(queue: QueueState) -> _QueueRow:
         lost=[(member, *loss) for member, loss in sorted(queue.lost.items())],
         restarted_ms=sorted(queue.restarted_ms.items()),
         side_restarted_ms=0 if queue.side is None else queue.side.restarted_ms,
+        denied=queue.kept.denied_rows() if queue.kept else [],
     )
 
 
@@ -386,6 +388,8 @@ def _queue(row: _QueueRow) -> QueueState:
     queue.unsaved = None if row.unsaved is None else Unsaved(*row.unsaved)
     queue.versions = Versions(row.versions) if row.versions else None
     queue.kept = KeptIndex(*row.kept) if row.kept is not None else None
+    if queue.kept is not None:
+        queue.kept.read_denied(row.denied)
     queue.passed = None if row.passed is None else dict(row.passed)
     queue.side = None if row.side is None else SideOf(*row.side, row.side_restarted_ms)
     queue.restarted_ms = dict(row.restarted_ms)

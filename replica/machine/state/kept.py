@@ -9,10 +9,14 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 
+from replica.machine.sets.packing import bytes_of, range_set
+from replica.machine.sets.ranges import RangeSet, Run
 from tandemq.peer.v1.record_pb2 import KEPT_BY_SELECTOR
 
 KeptRow = tuple[int, int, list[int]]
 """Index, what it is found by, and the hashes."""
+DENIED_RUNS_MAX = 64
+"""Runs of messages that one was denied. With more it is denied all that is before their end."""
 
 
 def kept_hash(name: str | bytes) -> int:
@@ -29,12 +33,13 @@ def place_name(domain: int, log_index: int, ordinal: int) -> bytes:
 class KeptIndex:
     """Of one queue of kept reactions."""
 
-    __slots__ = ("_by_hash", "_counts", "_keys", "hashes", "queue_id", "selectors")
+    __slots__ = ("_by_hash", "_counts", "_keys", "denied", "hashes", "queue_id", "selectors")
 
     def __init__(self, queue_id: int, rows: Iterable[KeptRow] = ()) -> None:
         self.queue_id = queue_id  # whose messages they act on
         self.selectors: list[int] = []  # those that may fit any message, by rising index
         self.hashes = 0  # of all of them
+        self.denied: dict[int, RangeSet] = {}  # by index, messages that one never acts on (V16)
         self._keys: dict[int, tuple[int, tuple[int, ...]]] = {}
         self._by_hash: dict[tuple[int, int], list[int]] = {}
         self._counts: dict[int, int] = {}
@@ -64,7 +69,24 @@ class KeptIndex:
             if index in self._keys:
                 self._forget(index)
 
+    def deny(self, index: int, runs: Iterable[Run], start: int) -> None:
+        """One never acts on these messages. `start`: of those before it none is in the queue."""
+        known = self.denied.get(index, RangeSet())
+        runs = [(max(low, start), high) for low, high in (*known, *runs) if high > start]
+        made = RangeSet()
+        for low, high in sorted(runs):
+            for gap in list(made.gaps(low, high)):
+                made.add(*gap)
+        if made.run_count > DENIED_RUNS_MAX:
+            made = RangeSet([(start, max(high for _, high in made))])
+        self.denied[index] = made
+
+    def is_denied(self, index: int, message: int) -> bool:
+        """Whether one never acts on that message."""
+        return index in self.denied and message in self.denied[index]
+
     def _forget(self, index: int) -> None:
+        self.denied.pop(index, None)
         by, hashes = self._keys.pop(index)
         self._counts[by] -= 1
         self.hashes -= len(hashes)
@@ -93,6 +115,14 @@ class KeptIndex:
     def most(self, by: int, hashes: Iterable[int]) -> int:
         """How many there are, at most, that a message of one of these may fit."""
         return max((len(self._by_hash.get((by, each), ())) for each in hashes), default=0)
+
+    def denied_rows(self) -> list[tuple[int, bytes]]:
+        """Index and runs, by rising index."""
+        return [(index, bytes_of(runs.edges())) for index, runs in sorted(self.denied.items())]
+
+    def read_denied(self, rows: Iterable[tuple[int, bytes]]) -> None:
+        """As they were written."""
+        self.denied.update((index, range_set(edges)) for index, edges in rows)
 
     def rows(self) -> list[KeptRow]:
         """By rising index."""

@@ -157,7 +157,8 @@ class ReactionHandlers:
         custom = way.asked.custom
         if custom.name and (problem := self.customs.problem_of(custom.name, self.members.member)) is not None:
             return problem
-        reaction = reaction_of(self.members, request, way)
+        access = self.members.access
+        reaction = reaction_of(self.members, request, way, access.asked_about(context) if access is not None else "")
         try:
             return await self._run(domain, reaction, custom, self._until_s(context))
         finally:

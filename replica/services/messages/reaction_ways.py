@@ -99,8 +99,10 @@ def _check_goes_on(asked: pb.Reaction) -> None:
         raise Refused(Reason.REASON_BAD_REQUEST, text)
 
 
-def reaction_of(members: Members, request: pb.ReactRequest, way: ReactionWay) -> Reaction:
-    """As it is carried out here. Raises Refused (BAD_SELECTOR, BAD_REQUEST)."""
+def reaction_of(members: Members, request: pb.ReactRequest, way: ReactionWay, who: str = "") -> Reaction:
+    """As it is carried out here; `who` asks for it, empty where nobody is asked about him. Raises Refused
+    (BAD_SELECTOR, BAD_REQUEST).
+    """
     asked = way.asked
     target = filter_of(asked.target)
     assert target is not None, "an empty target was refused"
@@ -122,7 +124,7 @@ def reaction_of(members: Members, request: pb.ReactRequest, way: ReactionWay) ->
         correlation_id=asked.correlation_id,
         exceptions=asked.exception_report,
         min_copies=request.min_copies,
-        keep=_keep(asked) if way.onward is None else None,
+        keep=_keep(asked, who) if way.onward is None else None,
         goes_on=_goes_on(members, request, way.onward) if way.onward is not None else None,
         named=named,
         identity=_identity(request) if request.writer else None,
@@ -141,11 +143,11 @@ def _advice(reaction: pb.Reaction) -> Advice | None:
     return Advice(reaction.custom.name) if reaction.HasField("custom") else None
 
 
-def _keep(reaction: pb.Reaction) -> ToKeep | None:
+def _keep(reaction: pb.Reaction, who: str) -> ToKeep | None:
     if not reaction.HasField("ttl"):
         return None
     ttl_ms = milliseconds(reaction.ttl) or int(reaction.ttl.nanos > 0)  # 0 is as long as it may
-    return ToKeep(ttl_ms, reaction.SerializeToString(deterministic=True))
+    return ToKeep(ttl_ms, reaction.SerializeToString(deterministic=True), who)
 
 
 def _goes_on(members: Members, request: pb.ReactRequest, onward: Onward) -> GoesOn:

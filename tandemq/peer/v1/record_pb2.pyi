@@ -519,7 +519,7 @@ class DefaultsOp(_message.Message):
     def __init__(self, config: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ...) -> None: ...
 
 class RemoveOp(_message.Message):
-    __slots__ = ("queue_id", "ranges", "final_state", "total", "left", "leased", "behind", "reaction")
+    __slots__ = ("queue_id", "ranges", "final_state", "total", "left", "leased", "behind", "reaction", "denied")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     FINAL_STATE_FIELD_NUMBER: _ClassVar[int]
@@ -528,6 +528,7 @@ class RemoveOp(_message.Message):
     LEASED_FIELD_NUMBER: _ClassVar[int]
     BEHIND_FIELD_NUMBER: _ClassVar[int]
     REACTION_FIELD_NUMBER: _ClassVar[int]
+    DENIED_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
     final_state: _queue_service_pb2.FinalState
@@ -536,7 +537,20 @@ class RemoveOp(_message.Message):
     leased: int
     behind: _containers.RepeatedCompositeFieldContainer[_queue_admin_service_pb2.LeftBehind]
     reaction: ReactionCounts
-    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., final_state: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., total: _Optional[int] = ..., left: _Optional[int] = ..., leased: _Optional[int] = ..., behind: _Optional[_Iterable[_Union[_queue_admin_service_pb2.LeftBehind, _Mapping]]] = ..., reaction: _Optional[_Union[ReactionCounts, _Mapping]] = ...) -> None: ...
+    denied: DeniedHits
+    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., final_state: _Optional[_Union[_queue_service_pb2.FinalState, str]] = ..., total: _Optional[int] = ..., left: _Optional[int] = ..., leased: _Optional[int] = ..., behind: _Optional[_Iterable[_Union[_queue_admin_service_pb2.LeftBehind, _Mapping]]] = ..., reaction: _Optional[_Union[ReactionCounts, _Mapping]] = ..., denied: _Optional[_Union[DeniedHits, _Mapping]] = ...) -> None: ...
+
+class DeniedHits(_message.Message):
+    __slots__ = ("store_id", "index", "ranges", "first_index")
+    STORE_ID_FIELD_NUMBER: _ClassVar[int]
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    FIRST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    store_id: int
+    index: int
+    ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
+    first_index: int
+    def __init__(self, store_id: _Optional[int] = ..., index: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., first_index: _Optional[int] = ...) -> None: ...
 
 class KeptKey(_message.Message):
     __slots__ = ("queue_id", "by", "hashes")
@@ -549,7 +563,7 @@ class KeptKey(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., by: _Optional[_Union[KeptBy, str]] = ..., hashes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ReactionCounts(_message.Message):
-    __slots__ = ("applied", "locked", "inert", "dying", "refused", "kept", "unreported", "forwarded", "left", "failed")
+    __slots__ = ("applied", "locked", "inert", "dying", "refused", "kept", "unreported", "forwarded", "left", "failed", "denied")
     APPLIED_FIELD_NUMBER: _ClassVar[int]
     LOCKED_FIELD_NUMBER: _ClassVar[int]
     INERT_FIELD_NUMBER: _ClassVar[int]
@@ -560,6 +574,7 @@ class ReactionCounts(_message.Message):
     FORWARDED_FIELD_NUMBER: _ClassVar[int]
     LEFT_FIELD_NUMBER: _ClassVar[int]
     FAILED_FIELD_NUMBER: _ClassVar[int]
+    DENIED_FIELD_NUMBER: _ClassVar[int]
     applied: int
     locked: int
     inert: int
@@ -570,7 +585,8 @@ class ReactionCounts(_message.Message):
     forwarded: bool
     left: int
     failed: int
-    def __init__(self, applied: _Optional[int] = ..., locked: _Optional[int] = ..., inert: _Optional[int] = ..., dying: _Optional[int] = ..., refused: _Optional[int] = ..., kept: bool = ..., unreported: _Optional[int] = ..., forwarded: bool = ..., left: _Optional[int] = ..., failed: _Optional[int] = ...) -> None: ...
+    denied: int
+    def __init__(self, applied: _Optional[int] = ..., locked: _Optional[int] = ..., inert: _Optional[int] = ..., dying: _Optional[int] = ..., refused: _Optional[int] = ..., kept: bool = ..., unreported: _Optional[int] = ..., forwarded: bool = ..., left: _Optional[int] = ..., failed: _Optional[int] = ..., denied: _Optional[int] = ...) -> None: ...
 
 class SaveOp(_message.Message):
     __slots__ = ("queue_id", "ranges", "bodies", "next_index")
