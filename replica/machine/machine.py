@@ -107,6 +107,12 @@ class Machine:
         queues = [self.state.queues[each] for each in known]
         return min((milliseconds(queue.config.lease_duration) for queue in queues), default=0)
 
+    def requires_two(self, queue: str | int) -> bool:
+        """Whether what enters that queue, by its name or its number, must be on both members; False: there is none."""
+        state = self.state
+        found = state.queues.get(state.ids.get(queue, 0) if isinstance(queue, str) else queue)
+        return found is not None and found.config.require_two
+
     def has_queue(self, queue_id: int) -> bool:
         return queue_id in self.state.queues
 

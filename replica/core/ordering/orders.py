@@ -365,11 +365,7 @@ class Orders:
 
     def wanted_copies(self, pending: PendingEnqueue, queue_id: int | None = None) -> int:
         """Fewer are NOT_ENOUGH_COPIES to this caller (rulings.md 1). `queue_id`: of a member of the macro queue."""
-        machine = self.machine
-        queue_id = queue_id or machine.queue_id(pending.call.queue)
-        require_two = (
-            queue_id is not None and machine.has_queue(queue_id) and machine.queue(queue_id).config.require_two
-        )
+        require_two = self.machine.requires_two(queue_id or pending.call.queue)
         return max(pending.min_copies, 2 if require_two else 1)
 
     def _answer_repetition(self, pending: PendingEnqueue, run: DuplicateRun, wanted: int) -> None:

@@ -123,7 +123,7 @@ def _wanted(orders: Desk, call: UnitCall, entered: Sequence[EnqueueOp], min_copi
     named = (machine.queue_id(put.queue) for put in call.puts)
     numbers = [op.queue_id for op in entered] + [number for number in named if number is not None]
     numbers += [each.queue_id for each in call.reactions]
-    two = any(machine.has_queue(number) and machine.queue(number).config.require_two for number in numbers)
+    two = any(machine.requires_two(number) for number in numbers)
     return max(min_copies, 2 if two else 1)
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.core.state.outcomes import Answer
     from replica.machine import Columns
+    from replica.node.access import Asker
     from replica.node.members import Members
     from tandemq.v1.queue_service_pb2 import EnqueueBatch, ProduceOpen
 
@@ -223,7 +224,7 @@ class ProduceStream:
         return ProduceResponse(opened=opened)
 
     async def _read(self, open_: ProduceOpen) -> None:
-        node = self.members.node
+        node, access = self.members.node, self.members.access
         while True:
             frame = await self.context.read()
             if not isinstance(frame, bytes):
@@ -232,7 +233,8 @@ class ProduceStream:
             if request.WhichOneof("frame") != "batch":
                 await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "only batches may follow open"))
             batch, body = request.batch, _body(frame, request.batch)
-            if (problem := await self._problem_of_rights(open_, batch)) is not None:
+            asker = None if access is None else access.asker
+            if asker is not None and (problem := await self._problem_of_rights(asker, open_, batch)) is not None:
                 self._waiter(batch, len(body), Entrance(batch.queue, open_.client_id)).answer(problem)
             elif is_full(batch.queue):
                 await self._submit_by_full_name(open_, batch, body)
@@ -244,14 +246,11 @@ class ProduceStream:
             if node.failed.done():
                 return
 
-    async def _problem_of_rights(self, open_: ProduceOpen, batch: EnqueueBatch) -> Failed | None:
+    async def _problem_of_rights(self, asker: Asker, open_: ProduceOpen, batch: EnqueueBatch) -> Failed | None:
         """The queue of the stream was asked about when it opened."""
-        access = self.members.access
-        if access is None or access.asker is None:
-            return None
         names = {batch.queue} - {open_.queue} | set(batch.messages.reply_tos) - {""}
         for name in sorted(names):
-            if (problem := await access.asker.problem_of(self.context, PRODUCE, name)) is not None:
+            if (problem := await asker.problem_of(self.context, PRODUCE, name)) is not None:
                 return problem
         return None
 
