@@ -169,9 +169,9 @@ def run_twin(program: str, target: str | None, snapshot_ms: int, **settings: Any
     name, settings["credentials"] = settings.pop("name"), directory() or None
     try:
         options = TwinOptions(**settings, target=target or "", snapshot_s=snapshot_ms / 1000)
+        made: Twin[Any] = Twin(name, handler, options, initial=initial, **more)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    made: Twin[Any] = Twin(name, handler, options, initial=initial, **more)
     try:
         end = asyncio.run(_until_signal(made))
     except TandemqError as error:

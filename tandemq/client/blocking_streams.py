@@ -242,6 +242,10 @@ class Consumer:
         """TWO_WAY: answers a request and waits for the confirmation; see aio.Consumer.reply."""
         self._thread.run(self._inner.reply(delivery, payload, **attributes))
 
+    def opened(self) -> None:
+        """Waits until a member serves this consumer, perhaps with nothing. Raises what it is refused with."""
+        self._thread.run(self._inner.opened())
+
     def settled(self) -> None:
         """Waits until everything settled so far is confirmed. Refusals are counted in `lost`, not raised."""
         self._thread.run(self._inner_settled())

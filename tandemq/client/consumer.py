@@ -74,6 +74,7 @@ class Consumer:
         self._failed: TandemqError | None = None
         self._last_lease_id = 0  # highest that was received; lease ids rise with the log
         self._was_open = False
+        self._opened = asyncio.Event()  # once, or failed
         self.connected = False  # a stream is open now; while it is not, it is being opened again
         self._closing = False
         self._quiet = asyncio.Event()  # while closing: no stream brings messages any more
@@ -90,6 +91,13 @@ class Consumer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    async def opened(self) -> None:
+        """Waits until a member serves this consumer, perhaps with nothing. Raises what it is refused with."""
+        self._start()
+        await self._opened.wait()
+        if self._failed is not None:
+            raise self._failed
 
     # -- receiving -----------------------------------------------------------------------------------------------
 
@@ -276,6 +284,7 @@ class Consumer:
             self._read_at = self._loop.time()
             self._members.hear(endpoint, self._read_at)
             self._was_open = True
+            self._opened.set()
             self._members.learn(header, self.queue)
             self._domain = attempts.domain = header.domain or self._domain
             self._domain_number = domain_number(self._domain)
@@ -407,6 +416,7 @@ class Consumer:
         if self._failed is not None:
             return
         self._failed = error
+        self._opened.set()
         unsettled = error.in_doubt()
         for watcher in self._settling.give_up():
             settle_future(watcher.sink, unsettled)

@@ -5,7 +5,9 @@ A handler says what an input comes to; `Twin` does the rest. It decides nothing 
 
 from __future__ import annotations
 
+from tandemq.twin.codecs import JSON, Codec
 from tandemq.twin.faults import (
+    DirectoryFault,
     InputMissing,
     OutputsMissing,
     OutputsOfOthers,
@@ -15,12 +17,14 @@ from tandemq.twin.faults import (
     TwinsDiffer,
     TwinVersion,
 )
-from tandemq.twin.handling import JSON, Codec, Handler, Output, TwinInput
-from tandemq.twin.twin import OnDivergence, Twin, TwinEnd, TwinOptions
+from tandemq.twin.handling import Handler, Output, TwinInput
+from tandemq.twin.options import OnDivergence, TwinEnd, TwinOptions
+from tandemq.twin.twin import Twin
 
 __all__ = [
     "JSON",
     "Codec",
+    "DirectoryFault",
     "Handler",
     "InputMissing",
     "OnDivergence",

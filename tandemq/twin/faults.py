@@ -52,3 +52,7 @@ class OutputsOfOthers(TwinFault):
 
 class StateInUse(TwinFault):
     """TWIN_TAKEN: another process has the directory of snapshots."""
+
+
+class DirectoryFault(TwinFault):
+    """TWIN_DIRECTORY: snapshots cannot be read or written."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from tandemq.client.delivery import RESERVED
 from tandemq.client.outgoing import Attributes, Value
@@ -60,19 +58,3 @@ class Output(NamedTuple):
 Handler = Callable[[State, TwinInput], tuple[State, Iterable[Output]]]
 """Deterministic: state and input alone decide what comes back. It may change the state that it is given. It never
 waits, and what it raises stops the twin at that input."""
-
-
-@dataclass(frozen=True, slots=True)
-class Codec(Generic[State]):
-    """How a state becomes bytes: equal states give equal bytes, in every process."""
-
-    encode: Callable[[State], bytes]
-    decode: Callable[[bytes], State]
-
-
-def _to_json(state: Any) -> bytes:
-    return json.dumps(state, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
-
-
-JSON: Codec[Any] = Codec(_to_json, json.loads)
-"""For states of dicts with text keys, lists, texts, numbers, booleans and None."""

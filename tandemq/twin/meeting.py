@@ -6,17 +6,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from tandemq.client import aio
 from tandemq.client.outgoing import Outgoing, Value
-from tandemq.errors import AlreadyExists, NotFound
+from tandemq.errors import AlreadyExists, NotFound, TandemqError
 from tandemq.twin.digests import shown
 from tandemq.twin.handling import Output
 from tandemq.v1.queue_admin_service_pb2 import OVERFLOW_DROP_HEAD, QueueConfig, QueueInfo
@@ -29,6 +31,7 @@ SNAPSHOT_BYTES_MAX = 4_000_000
 """Of one that goes through a queue: a batch of a manager, with room for the rest (K10)."""
 ASKED_FOR = timedelta(minutes=1)
 """After which a question or an order that nobody took is gone."""
+log = logging.getLogger("tandemq.twin")
 
 
 def marks_queue(name: str) -> str:
@@ -76,7 +79,10 @@ class Meeting:
         await self._make(log_queue(self.name), kept)
         for member in inputs.open_members:
             await self._make(asked_queue(self.name, member), QueueConfig())
-        await self.client.purge_queue(asked_queue(self.name, self.member))  # orders to who was here before
+
+    async def forget_orders(self) -> None:
+        """To who was here before."""
+        await self.client.purge_queue(asked_queue(self.name, self.member))
 
     async def _make(self, queue: str, config: QueueConfig) -> None:
         try:
@@ -107,6 +113,15 @@ class Meeting:
                     index if isinstance(index, int) else 0,
                     delivery.payload,
                 )
+
+
+@contextlib.contextmanager
+def only_logged(what: str) -> Iterator[None]:
+    """What a twin says beside its work: where the pair does not hear it, the work goes on."""
+    try:
+        yield
+    except TandemqError as error:
+        log.warning("nobody hears %s: %s", what, error)
 
 
 async def ask(client: aio.Client, name: str, member: str, asked: Asked) -> None:

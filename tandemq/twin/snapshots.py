@@ -12,10 +12,10 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 from pathlib import Path
 
-from tandemq.twin.faults import StateInUse
+from tandemq.twin.faults import DirectoryFault, StateInUse
 
 MAGIC = b"tandemq-twin 1 "
-SUFFIX = ".snapshot"
+SUFFIX, MADE, REFUSED = ".snapshot", ".new", ".refused"
 KEPT = 2
 """The newest, and the one before it for the case that the newest cannot be read."""
 log = logging.getLogger("tandemq.twin")
@@ -68,33 +68,57 @@ class Snapshots:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """For this process alone. Raises StateInUse, OSError."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        with (self.directory / "lock").open("ab") as file:
+        """For this process alone. Raises StateInUse, DirectoryFault."""
+        with self._faults():
+            self.directory.mkdir(parents=True, exist_ok=True)
+            file = (self.directory / "lock").open("ab")
+        with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 text = f"another process has the snapshots in {self.directory}; give each twin a directory of its own"
                 raise StateInUse("TWIN_TAKEN", text) from None
+            with self._faults():
+                for cut in self.directory.glob(f"*{MADE}"):  # of a process that died in the middle
+                    cut.unlink()
             yield
+
+    @contextmanager
+    def _faults(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            text = (
+                f"the directory of snapshots {self.directory} cannot be used: {error.strerror or error}; nothing is "
+                "lost, what is not saved comes again"
+            )
+            raise DirectoryFault("TWIN_DIRECTORY", text) from error
 
     def paths(self) -> list[Path]:
         """The newest first."""
         return sorted(self.directory.glob(f"*{SUFFIX}"), reverse=True)
 
     def newest(self) -> TwinSnapshot | None:
-        """The newest one that is whole; None: there is none. Raises OSError."""
-        for path in self.paths():
-            try:
-                return snapshot_from(path.read_bytes())
-            except SnapshotCutError as error:
-                log.warning("%s is refused: %s; the one before it is used", path, error)
-        return None
+        """The newest one that is whole; None: there is none. Those that are not are put aside, so that they do not
+        count among those that are kept. Raises DirectoryFault.
+        """
+        with self._faults():
+            for path in self.paths():
+                try:
+                    return snapshot_from(path.read_bytes())
+                except SnapshotCutError as error:
+                    log.warning("%s is refused: %s; the one before it is used", path, error)
+                    path.rename(path.with_suffix(REFUSED))
+            return None
 
     def write(self, snapshot: TwinSnapshot) -> None:
-        """Durable when it returns, and those before it are gone but one. Raises OSError."""
+        """Durable when it returns, and those before it are gone but one. Raises DirectoryFault."""
+        with self._faults():
+            self._write(snapshot)
+
+    def _write(self, snapshot: TwinSnapshot) -> None:
         path = self.directory / f"{snapshot.index:020d}{SUFFIX}"
-        made = path.with_suffix(".new")
+        made = path.with_suffix(MADE)
         with made.open("wb") as file:
             file.write(snapshot.to_bytes())
             file.flush()

@@ -9,25 +9,34 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import enum
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pathlib import Path
 from types import TracebackType
-from typing import Generic, Self
+from typing import Any, Generic, Self, TypeVar
 
 from tandemq.client import aio
 from tandemq.client.calls import PAIR_SERVICE
 from tandemq.client.consumer import Consumer
 from tandemq.client.delivery import DeliveryBatch
-from tandemq.errors import AlreadyExists, NotFound
+from tandemq.errors import AlreadyExists
+from tandemq.twin.codecs import JSON, Codec, check_json
 from tandemq.twin.digests import NONE, shown, state_digest
 from tandemq.twin.faults import InputMissing, StateMissing, TwinFault, TwinsDiffer, TwinVersion
-from tandemq.twin.handling import JSON, Codec, Handler, Output, State, TwinInput
-from tandemq.twin.meeting import MARKS_KEPT, SNAPSHOT_BYTES_MAX, Asked, Meeting, latest, logged, mark, marks
+from tandemq.twin.handling import Handler, Output, State, TwinInput
+from tandemq.twin.meeting import (
+    MARKS_KEPT,
+    SNAPSHOT_BYTES_MAX,
+    Meeting,
+    latest,
+    logged,
+    mark,
+    marks,
+    only_logged,
+)
+from tandemq.twin.options import OnDivergence, TwinEnd, TwinOptions
 from tandemq.twin.outputs import Compared, OutputCounts, Outputs
 from tandemq.twin.snapshots import SnapshotCutError, Snapshots, TwinSnapshot, snapshot_from
 from tandemq.v1 import pair_service_pb2
@@ -37,66 +46,14 @@ AWAY_S = 24 * 3600.0
 """How long the own member may be away before the twin gives up."""
 TAKEN_S, TAKEN_EVERY_S = 5.0, 0.1
 """How long a process that was killed may still have the side, as its member sees it."""
-SETTLED_S = 5.0
-"""How long an end waits for the member to hear what is settled."""
+ASK_EVERY_S = 2.0
+"""Between two questions for the same snapshot: the other twin may be starting too, and not hear the first one."""
+ENDED_S = 8.0
+"""How long an end waits for outputs to be sent, and for the member to hear what is settled. What is not comes again."""
 LEASE = timedelta(hours=1)
 """Of inputs that wait for a snapshot. Those whose lease ends come again, and are known."""
 log = logging.getLogger("tandemq.twin")
-
-
-class OnDivergence(enum.StrEnum):
-    """What becomes of twins that differ. What entered first counts in each case."""
-
-    LOG = "log"
-    """Both go on."""
-    STOP_LATER = "stop-later"
-    """The one that came second stops."""
-    STOP_BOTH = "stop-both"
-    KEEP = "keep"
-    """The one at the member that is named (`keep`) goes on, and the other one stops."""
-
-
-class TwinEnd(enum.Enum):
-    """Why `Twin.run` has returned."""
-
-    STOPPED = enum.auto()
-    RESTART = enum.auto()
-    """It was asked to begin again, perhaps as a new version."""
-
-
-@dataclass(frozen=True, slots=True)
-class TwinOptions:
-    """What both twins have in common but `side` and `directory`."""
-
-    inputs: str
-    """A queue with PRODUCER replication."""
-    side: str
-    """host:port of the member whose side this process takes."""
-    directory: Path
-    """Of its snapshots; its alone."""
-    target: str = ""
-    """The pair, for outputs; empty: through the same member."""
-    version: str = "1"
-    allow: Sequence[str] = ()
-    """Other versions that do the same."""
-    on_divergence: OnDivergence = OnDivergence.STOP_LATER
-    keep: str = ""
-    """With KEEP: a member."""
-    mark_every: int = 1_000
-    """Inputs between two digests of the state."""
-    snapshot_every: int = 10_000
-    """Inputs between two snapshots, at most."""
-    snapshot_s: float = 1.0
-    """Seconds between two snapshots while anything is new, at most."""
-    state_wait_s: float = 60.0
-    """For how long the other twin is waited for when it is asked for its snapshot."""
-    credentials: str | None = None
-
-    def __post_init__(self) -> None:
-        if min(self.mark_every, self.snapshot_every) < 1 or self.snapshot_s <= 0:
-            raise ValueError("mark_every and snapshot_every are at least 1, and snapshot_s is above 0")
-        if (self.on_divergence is OnDivergence.KEEP) != bool(self.keep):
-            raise ValueError("on_divergence KEEP needs a member in `keep`, and nothing else does")
+Result = TypeVar("Result")
 
 
 @dataclass(slots=True)
@@ -105,6 +62,8 @@ class _At:
 
     queue: str
     index: int = 0
+    has_raised: bool = False
+    """The state may be half of what that input comes to: it is never saved."""
 
     def __enter__(self) -> Self:
         return self
@@ -113,6 +72,7 @@ class _At:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if error is not None:
+            self.has_raised = True
             error.add_note(f"at input {self.index} of {self.queue}; its twin comes to the same")
 
 
@@ -124,6 +84,8 @@ class _Saving:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     unsettled: deque[tuple[int, DeliveryBatch]] = field(default_factory=deque)
     """Their last inputs, and the inputs."""
+    count: int = 0
+    """Of encoded states."""
 
 
 class Twin(Generic[State]):
@@ -138,6 +100,8 @@ class Twin(Generic[State]):
         initial: Callable[[], State],
         codec: Codec[State] = JSON,
     ) -> None:
+        if not name or "/" in name:
+            raise ValueError(f"twins have a name without '/', which is part of the names of their queues; not {name!r}")
         self.name, self.options = name, options
         self._handler, self._codec = handler, codec
         self.state: State = initial()
@@ -154,6 +118,7 @@ class Twin(Generic[State]):
         self._given: asyncio.Queue[bytes] = asyncio.Queue(1)  # the latest snapshot of the other twin
         self._passed = 0  # inputs that are settled for certain at this member
         self._acted = False
+        self._wanted: dict[str, int] = {}  # by member that asked: behind which input it wants a snapshot
         self._applied = asyncio.Event()
         self._differ: Compared | None = None
         self._differed = asyncio.Event()
@@ -171,20 +136,37 @@ class Twin(Generic[State]):
             async with (
                 aio.connect(options.side, timeout=AWAY_S, follow_master=False, credentials=credentials) as at_side,
                 aio.connect(options.target or options.side, credentials=credentials) as pair,
+                contextlib.AsyncExitStack() as stack,
             ):
-                meeting, outputs = await self._begin(at_side, pair)
-                await self._work(at_side, meeting, outputs)
+                begun = await self._unless_stopped(self._begin(at_side, pair, stack))
+                if begun is not None:
+                    await self._work(*begun)
         return TwinEnd.RESTART if self._restart else TwinEnd.STOPPED
 
     # -- beginning ---------------------------------------------------------------------------------------------------
 
-    async def _begin(self, at_side: aio.Client, pair: aio.Client) -> tuple[Meeting, Outputs]:
+    async def _unless_stopped(self, beginning: Coroutine[Any, Any, Result]) -> Result | None:
+        """None: it was stopped meanwhile, and nothing of it is left."""
+        task, stopped = asyncio.create_task(beginning), asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait([task, stopped], return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            for each in (task, stopped):
+                each.cancel()
+            await asyncio.gather(task, stopped, return_exceptions=True)
+
+    async def _begin(
+        self, at_side: aio.Client, pair: aio.Client, stack: contextlib.AsyncExitStack
+    ) -> tuple[Consumer, Meeting, Outputs]:
+        """The side comes first: whoever has no right to it disturbs nobody (K7)."""
         options = self.options
         inputs = await pair.get_queue(options.inputs)
         self.member = await _member_at(at_side)
         self._check_sides(inputs)
         self._queue_id = f"{inputs.name} of {inputs.created_at.ToJsonString()}"
         self.other = next((member for member in inputs.open_members if member != self.member), "")
+        consumer = await self._take_side(at_side, stack)
         meeting = Meeting(pair, self.name, self.member)
         await meeting.prepare(inputs)
         began = latest(await logged(pair, self.name), "began").get(self.other)
@@ -192,14 +174,33 @@ class Twin(Generic[State]):
             self._check_version(began["version"], f"the twin at {self.other}")
         outputs = Outputs(pair, self.name, self._queue_id, self._on_differ)
         self.counts = outputs.counts
+        inputs = await pair.get_queue(options.inputs)
         self._passed = {side.member: side.passed for side in inputs.sides}.get(self.member, 0)
-        snapshot = self._snapshots.newest()
+        snapshot = await asyncio.to_thread(self._snapshots.newest)
         if snapshot is not None:
             self._take(snapshot)
+            self._check_seen(inputs.last_index)
         await outputs.begin(*_place_of(snapshot))
+        await meeting.forget_orders()
         await meeting.note("began", version=options.version, index=self.index, inputs=options.inputs)
         log.info("twin %s at %s begins behind input %d", self.name, self.member, self.index)
-        return meeting, outputs
+        return consumer, meeting, outputs
+
+    async def _take_side(self, at_side: aio.Client, stack: contextlib.AsyncExitStack) -> Consumer:
+        """Raises AlreadyExists (TWIN_TAKEN): another process has it, and lives."""
+        credit, loop = 2 * self.options.snapshot_every, asyncio.get_running_loop()
+        until_s = loop.time() + TAKEN_S
+        while True:
+            consumer = await stack.enter_async_context(
+                at_side.consumer(self.options.inputs, credit_messages=credit, lease=LEASE)
+            )
+            try:
+                await consumer.opened()
+                return consumer
+            except AlreadyExists as error:
+                if error.reason != "TWIN_TAKEN" or loop.time() > until_s:
+                    raise
+                await asyncio.sleep(TAKEN_EVERY_S)
 
     def _check_sides(self, inputs: QueueInfo) -> None:
         if inputs.config.replication != REPLICATION_PRODUCER:
@@ -211,6 +212,16 @@ class Twin(Generic[State]):
         if self.options.keep and self.options.keep not in inputs.open_members:
             text = f"{self.options.keep!r} is to be kept, and {inputs.name} is open at {', '.join(inputs.open_members)}"
             raise TwinFault("CONFIG_ERROR", text)
+
+    def _check_seen(self, last: int) -> None:
+        """Raises InputMissing. Inputs that come under numbers which this state has seen would be left out."""
+        if self.index > last:
+            text = (
+                f"the newest snapshot in {self.options.directory} has seen {self.index} inputs, and "
+                f"{self.options.inputs} had {last}: an older copy of the pair was put back. Begin with new state, "
+                "under another name"
+            )
+            raise InputMissing("TWIN_SKIPPED", text, index=str(last + 1))
 
     def _check_version(self, version: str, whose: str) -> None:
         if version != self.options.version and version not in self.options.allow:
@@ -230,12 +241,16 @@ class Twin(Generic[State]):
     async def _rejoin(self, first: int, meeting: Meeting, outputs: Outputs) -> None:
         """This process's state ends before the first input that its member still has: take the twin's (K10)."""
         wanted, waited_s = first - 1, self.options.state_wait_s
-        why = f"the twin at {self.other} did not answer for {waited_s:.0f} s"
-        with contextlib.suppress(TimeoutError, NotFound):
+        why = f"the twin at {self.other or 'no other member'} did not answer for {waited_s:.0f} s"
+        with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(waited_s):
-                await meeting.ask(self.other, "snapshot", index=wanted)
-                while self.index < wanted:
-                    given = await self._given.get()
+                while self.other and self.index < wanted:
+                    with only_logged(f"that it needs a snapshot behind input {wanted}"):
+                        await meeting.ask(self.other, "snapshot", index=wanted)
+                    try:
+                        given = await asyncio.wait_for(self._given.get(), ASK_EVERY_S)
+                    except TimeoutError:
+                        continue
                     try:
                         snapshot = snapshot_from(given)
                     except SnapshotCutError:
@@ -255,19 +270,20 @@ class Twin(Generic[State]):
     async def _adopt(self, snapshot: TwinSnapshot, outputs: Outputs) -> None:
         async with self._saving.lock:  # nobody saves half of the one and half of the other
             await outputs.begin(*_place_of(snapshot))
-            await asyncio.to_thread(self._snapshots.write, snapshot)
+            await self._write(snapshot)
             self._take(snapshot)
 
     # -- working -----------------------------------------------------------------------------------------------------
 
-    async def _work(self, at_side: aio.Client, meeting: Meeting, outputs: Outputs) -> None:
+    async def _work(self, consumer: Consumer, meeting: Meeting, outputs: Outputs) -> None:
         begin = asyncio.create_task
-        acting = begin(self._act(at_side, meeting, outputs))
+        acting = begin(self._act(consumer, meeting, outputs))
         parts = [
             acting,
             begin(outputs.run()),
             begin(self._save_now_and_then(outputs)),
-            begin(self._answer(meeting, outputs)),
+            begin(self._answer(meeting)),
+            begin(self._give(meeting, outputs)),
             begin(self._part_ways(meeting)),
         ]
         stopped = begin(self._stop.wait())
@@ -278,33 +294,28 @@ class Twin(Generic[State]):
             await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
             _raise_first(parts)
             counts = {"units": self.counts.units, "duplicates": self.counts.duplicates, "sent": self.counts.sent}
-            await meeting.note("ended", version=self.options.version, index=self.index, **counts)
+            with only_logged("that it has ended"):
+                await meeting.note("ended", version=self.options.version, index=self.index, **counts)
         finally:
             for part in (stopped, *parts):
                 part.cancel()
             await asyncio.gather(stopped, *parts, return_exceptions=True)
 
-    async def _act(self, at_side: aio.Client, meeting: Meeting, outputs: Outputs) -> None:
+    async def _act(self, consumer: Consumer, meeting: Meeting, outputs: Outputs) -> None:
         if self._passed > self.index:
             await self._rejoin(self._passed + 1, meeting, outputs)
-        credit, loop = 2 * self.options.snapshot_every, asyncio.get_running_loop()
-        until_s = loop.time() + TAKEN_S
-        while True:
-            try:
-                async with at_side.consumer(self.options.inputs, credit_messages=credit, lease=LEASE) as consumer:
-                    try:
-                        await self._consume(consumer, meeting, outputs)
-                    except asyncio.CancelledError:
-                        if self._stop.is_set():
-                            await self._save(outputs)
-                            with contextlib.suppress(TimeoutError):  # they come again, and are known
-                                async with asyncio.timeout(SETTLED_S):
-                                    await consumer.settled()
-                        raise
-            except AlreadyExists as error:
-                if error.reason != "TWIN_TAKEN" or loop.time() > until_s:
-                    raise
-                await asyncio.sleep(TAKEN_EVERY_S)
+        try:
+            await self._consume(consumer, meeting, outputs)
+        except asyncio.CancelledError:
+            if self._stop.is_set():
+                try:
+                    async with asyncio.timeout(ENDED_S):
+                        await self._save(outputs)
+                        await consumer.settled()
+                except TimeoutError:
+                    text = "twin %s at %s ends, and not all that it acted on is sent and settled: that comes again"
+                    log.warning(text, self.name, self.member)
+            raise
 
     async def _consume(self, consumer: Consumer, meeting: Meeting, outputs: Outputs) -> None:
         async for batch in consumer.batches():
@@ -336,15 +347,16 @@ class Twin(Generic[State]):
                     text = f"input {number} of {self.options.inputs} came behind {index}: it is not acted on"
                     raise InputMissing("TWIN_SKIPPED", text, index=str(index + 1))
                 at.index = number
-                self.state, made = handler(self.state, TwinInput(part, place, number))
-                self.index = index = number
+                state, made = handler(self.state, TwinInput(part, place, number))
+                outputs_made = made if type(made) is list else list(made)
                 if number % mark_every == 0:
-                    outputs.add(number, [*made, self._mark(number)])
-                elif made and (listed := list(made)):
-                    outputs.add(number, listed)
+                    outputs_made = [*outputs_made, self._mark(number, state)]
+                if outputs_made:
+                    outputs.add(number, outputs_made)
+                self.state, self.index, index = state, number, number
 
-    def _mark(self, index: int) -> Output:
-        digest = state_digest(self._codec.encode(self.state))
+    def _mark(self, index: int, state: State) -> Output:
+        digest = state_digest(self._codec.encode(state))
         self._own_marks[index] = digest
         while len(self._own_marks) > MARKS_KEPT:
             del self._own_marks[next(iter(self._own_marks))]
@@ -360,21 +372,33 @@ class Twin(Generic[State]):
     async def _save(self, outputs: Outputs) -> TwinSnapshot:
         """The state as it is now; when it returns, that is on the disk and its inputs are settled."""
         async with self._saving.lock:
-            snapshot = TwinSnapshot(
-                self.name,
-                self.options.version,
-                self._queue_id,
-                self.index,
-                outputs.chain,
-                outputs.sent,
-                self._codec.encode(self.state),
-            )
+            if self._at.has_raised:
+                await asyncio.Event().wait()  # until `run` has ended by that
+            place = self.index, outputs.chain, outputs.sent
+            snapshot = TwinSnapshot(self.name, self.options.version, self._queue_id, *place, self._encoded())
             await outputs.done(snapshot.index)
             if snapshot.index > self._saving.index:
-                await asyncio.to_thread(self._snapshots.write, snapshot)
+                await self._write(snapshot)
                 self._saving.index = snapshot.index
             self._settle()
             return snapshot
+
+    def _encoded(self) -> bytes:
+        """The state, which is looked at more and more rarely for what would come back as something else."""
+        encoded = self._codec.encode(self.state)
+        self._saving.count += 1
+        if self._codec is JSON and not self._saving.count & (self._saving.count - 1):
+            check_json(self.state, encoded)
+        return encoded
+
+    async def _write(self, snapshot: TwinSnapshot) -> None:
+        """Ends when the file is there, also where it is cancelled: the next one may write the same file."""
+        writing = asyncio.ensure_future(asyncio.to_thread(self._snapshots.write, snapshot))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await asyncio.wait([writing])
+            raise
 
     def _settle(self) -> None:
         unsettled = self._saving.unsettled
@@ -383,34 +407,45 @@ class Twin(Generic[State]):
 
     # -- the other one -----------------------------------------------------------------------------------------------
 
-    async def _answer(self, meeting: Meeting, outputs: Outputs) -> None:
+    async def _answer(self, meeting: Meeting) -> None:
         async for asked in meeting.asked():
             match asked.what:
                 case "stop" | "restart":
                     log.warning("twin %s at %s is to %s", self.name, self.member, asked.what)
                     self._restart = asked.what == "restart"
                     self._stop.set()
-                case "snapshot":
-                    await self._give(asked, meeting, outputs)
+                case "snapshot" if asked.sender == self.other:
+                    self._wanted[asked.sender] = asked.index
+                    self._applied.set()
                 case "given":
                     if self._given.full():
                         self._given.get_nowait()
                     self._given.put_nowait(asked.body)
                 case _:
-                    log.warning("twin %s at %s was asked for %r", self.name, self.member, asked.what)
+                    text = "twin %s at %s was asked for %r by %r"
+                    log.warning(text, self.name, self.member, asked.what, asked.sender)
 
-    async def _give(self, asked: Asked, meeting: Meeting, outputs: Outputs) -> None:
-        while self.index < asked.index:
-            self._applied.clear()
-            await self._applied.wait()
-        data = (await self._save(outputs)).to_bytes()
-        if len(data) > SNAPSHOT_BYTES_MAX:
-            text = (
-                f"its state has {len(data)} bytes, and {SNAPSHOT_BYTES_MAX} go through a queue: copy the newest file "
-                f"of {self.options.directory} from there"
-            )
-            data = text.encode()
-        await meeting.ask(asked.sender, "given", index=self.index, body=data)
+    async def _give(self, meeting: Meeting, outputs: Outputs) -> None:
+        """K10: this process's state to its twin, once it is as far as that one needs it. Whoever does not hear asks
+        again.
+        """
+        while True:
+            asking = next((member for member, index in self._wanted.items() if index <= self.index), None)
+            if asking is None:
+                self._applied.clear()
+                await self._applied.wait()
+                continue
+            snapshot = await self._save(outputs)
+            data = snapshot.to_bytes()
+            if len(data) > SNAPSHOT_BYTES_MAX:
+                text = (
+                    f"its state has {len(data)} bytes, and {SNAPSHOT_BYTES_MAX} go through a queue: copy the newest "
+                    f"file of {self.options.directory} from there"
+                )
+                data = text.encode()
+            del self._wanted[asking]
+            with only_logged(f"its snapshot to {asking}"):
+                await meeting.ask(asking, "given", index=snapshot.index, body=data)
 
     def _on_differ(self, compared: Compared) -> None:
         self._differ = compared
@@ -421,14 +456,18 @@ class Twin(Generic[State]):
         await self._differed.wait()
         assert self._differ is not None, "said by _on_differ"
         number, own, other = self._differ
-        where = await self._where(meeting)
+        where = ""
+        with only_logged("what it looks for"):
+            where = await self._where(meeting)
         error = TwinsDiffer(self.name, number, own, other, where)
         log.error("%s", error)
-        await meeting.note("differed", number=number, own=shown(own), other=shown(other), where=where)
+        with only_logged("what differs"):
+            await meeting.note("differed", number=number, own=shown(own), other=shown(other), where=where)
         policy = self.options.on_divergence
         is_kept = policy is OnDivergence.KEEP and self.options.keep == self.member
         if self.other and (is_kept or policy is OnDivergence.STOP_BOTH):
-            await meeting.ask(self.other, "stop")
+            with only_logged("that the other one is to stop"):
+                await meeting.ask(self.other, "stop")
         if not is_kept and policy is not OnDivergence.LOG:
             raise error
         await asyncio.Event().wait()

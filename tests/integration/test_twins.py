@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,7 @@ import pytest
 
 from chaos.cluster import Cluster
 from tandemq import aio
+from tandemq.config import Limits
 from tandemq.errors import AlreadyExists, NotFound
 from tandemq.twin import (
     OnDivergence,
@@ -21,11 +19,8 @@ from tandemq.twin import (
     OutputsOfOthers,
     StateInUse,
     StateMissing,
-    Twin,
     TwinEnd,
     TwinFault,
-    TwinInput,
-    TwinOptions,
     TwinsDiffer,
     TwinVersion,
 )
@@ -35,111 +30,13 @@ from tandemq.twin.outputs import Compared, Outputs
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tests.integration.module_pair import module_client, module_pair
 from tests.integration.support import new_name
+from tests.integration.twin_pairing import PRODUCER, differing_at, pairing, sums
 from tests.support.until import until
 
 pytestmark = pytest.mark.process
 
-pair = module_pair()
+pair = module_pair(limits=Limits(side_full_seconds=1))
 client = module_client()
-
-PRODUCER = admin.QueueConfig(replication=admin.REPLICATION_PRODUCER)
-State = dict[str, int]
-
-
-def summing(state: State, message: TwinInput) -> tuple[State, list[Output]]:
-    """Every number is added, and an even one sends the sum."""
-    number = int(message.payload)
-    state["sum"] += number
-    queue = message.properties.get("to", "")
-    made = [Output(str(queue), b"%d %d" % (message.index, state["sum"]))] if number % 2 == 0 else []
-    return state, made
-
-
-def differing_at(index: int) -> Any:
-    """The same, but once."""
-
-    def handler(state: State, message: TwinInput) -> tuple[State, list[Output]]:
-        state, made = summing(state, message)
-        if message.index == index:
-            state["sum"] += 1
-            made = [Output(queue, payload + b"!") for queue, payload, _ in made]
-        return state, made
-
-    return handler
-
-
-class Pairing:
-    """A queue of inputs, one of outputs, and twins of it."""
-
-    def __init__(self, cluster: Cluster, client: aio.Client, folder: Path) -> None:
-        self.cluster, self.client, self.folder = cluster, client, folder
-        self.name, self.inputs, self.outputs = new_name(), new_name(), new_name()
-        self.runs: list[asyncio.Task[TwinEnd]] = []
-
-    async def make(self) -> None:
-        await self.client.create_queue(self.inputs, PRODUCER)
-        await self.client.create_queue(self.outputs)
-
-    def options(self, member: str, **settings: Any) -> TwinOptions:
-        options = TwinOptions(
-            self.inputs,
-            self.cluster.endpoint(member),
-            self.folder / member,
-            self.cluster.target,
-            mark_every=10,
-            snapshot_s=0.02,
-        )
-        return replace(options, **settings)
-
-    def twin(self, member: str, handler: Any = summing, **settings: Any) -> Twin[State]:
-        return Twin(self.name, handler, self.options(member, **settings), initial=lambda: {"sum": 0})
-
-    def start(self, twin: Twin[State]) -> asyncio.Task[TwinEnd]:
-        task = asyncio.create_task(twin.run())
-        self.runs.append(task)
-        return task
-
-    async def send(self, *numbers: int) -> None:
-        made = [aio.Outgoing(b"%d" % number, {"properties": {"to": self.outputs}}) for number in numbers]
-        await self.client.enqueue(self.inputs, made)
-
-    async def sent(self) -> list[bytes]:
-        return [message.payload async for message in self.client.browse(self.outputs)]
-
-    async def reach(self, index: int, *twins: Twin[State]) -> None:
-        await until(lambda: all(twin.index >= index for twin in twins), f"input {index}")
-
-    async def settled(self) -> None:
-        async def is_empty() -> bool:
-            return (await self.client.get_queue(self.inputs)).length == 0
-
-        await until(is_empty, "both have settled all inputs")
-
-    async def close(self) -> None:
-        for task in self.runs:
-            task.cancel()
-        await asyncio.gather(*self.runs, return_exceptions=True)
-
-
-@contextlib.asynccontextmanager
-async def pairing(cluster: Cluster, client: aio.Client, folder: Path) -> AsyncIterator[Pairing]:
-    made = Pairing(cluster, client, folder)
-    await made.make()
-    try:
-        yield made
-    finally:
-        await made.close()
-
-
-def sums(*numbers: int) -> list[bytes]:
-    """What comes of them, in order."""
-    total, found = 0, []
-    for index, number in enumerate(numbers, 1):
-        total += number
-        if number % 2 == 0:
-            found.append(b"%d %d" % (index, total))
-    return found
-
 
 # -- K8: outputs once -------------------------------------------------------------------------------------------------
 

@@ -33,10 +33,19 @@ def deliveries_max(queue: QueueState) -> int:
     return limit if limit and dead_letter_name(queue) else 0
 
 
-def check_cycle(state: State, name: str, config: admin_pb2.QueueConfig) -> None:
-    """Dead letters that come back to where they died would go round for ever, or until the limit of hops."""
+def check_way(state: State, name: str, config: admin_pb2.QueueConfig) -> None:
+    """Refused: dead letters would go where none may enter, or come back to where they died, for ever, or until the
+    limit of hops.
+    """
     way = [name]
     following = name_of(name, config)
+    taking = state.queues.get(state.ids.get(following, 0))
+    if taking is not None and taking.passed is not None:
+        text = (
+            f"dead_letter_queue: {following} has replication PRODUCER and takes messages of producers alone; name "
+            "another one, or none (empty)"
+        )
+        raise Refused(common_pb2.REASON_CONFIG_ERROR, text, {"attribute": "dead_letter_queue"})
     while following and len(way) <= HOPS_MAX:
         queue_id = state.ids.get(following)
         if queue_id is not None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from replica.machine.plan.dead_letters import check_cycle
+from replica.machine.plan.dead_letters import check_way
 from replica.machine.plan.save import mark_change
 from replica.machine.plan.sides import put_destroyed, put_restarted, refuse_where_sides
 from replica.machine.state import config as rules
@@ -67,7 +67,7 @@ def _create(state: State, member_names: Sequence[str], call: QueueCall) -> recor
     if not members or not set(open_members) <= set(members):
         raise Refused(common_pb2.REASON_CONFIG_ERROR, "a queue opens only on members that hold it")
     config = rules.resolve(call.config, state.limits, state.defaults)
-    check_cycle(state, call.name, config)
+    check_way(state, call.name, config)
     return record_pb2.QueueOp(
         action=CREATE,
         queue_id=state.next_queue_id,
@@ -110,7 +110,7 @@ def _change(state: State, queue: QueueState, call: QueueCall) -> record_pb2.Queu
             frozen = not queue.configuring
             made = rules.updated(queue.config, new, call.mask, state.limits, frozen=frozen, defaults=state.defaults)
             _check_group_mode(queue, made)
-            check_cycle(state, queue.name, made)
+            check_way(state, queue.name, made)
             mark_change(queue, made, op)
             op.config.CopyFrom(made)
         case record_pb2.QUEUE_ACTION_DELETE:
@@ -146,7 +146,7 @@ def _open_with(state: State, queue: QueueState, options: admin_pb2.QueueConfig, 
     made = rules.opened(queue.config, options, state.limits, first=first, frozen=frozen, defaults=state.defaults)
     if made is not None and made != queue.config:
         _check_group_mode(queue, made)
-        check_cycle(state, queue.name, made)
+        check_way(state, queue.name, made)
         mark_change(queue, made, op)
         op.config.CopyFrom(made)
 

@@ -258,10 +258,10 @@ class ConsumeStream:
         opened = ConsumeOpened(header=self.header(), lease_duration=lease)
         node = self.members.node
         self.domain.attach(self.consumer, node.clock.now_ms(), self.last_lease_id)
-        if not self.leaving:
+        node.dispatch(self.domain)
+        if not self.leaving:  # whoever is refused hears that first, and nothing of being served
             self.out.insert(0, ConsumeResponse(opened=opened).SerializeToString())
             self.unsent_bytes += len(self.out[0])
-        node.dispatch(self.domain)
         self.wake.set()
         entry.leave()
         writer = asyncio.create_task(self._write())

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import combinations
 
+from tandemq.twin.codecs import JSON
 from tandemq.twin.digests import NONE, chained
-from tandemq.twin.handling import JSON, Output
+from tandemq.twin.handling import Output
 
 
 def test_whatever_differs_is_seen() -> None:

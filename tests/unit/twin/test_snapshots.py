@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tandemq.twin.faults import StateInUse
+from tandemq.twin.faults import DirectoryFault, StateInUse
 from tandemq.twin.snapshots import SnapshotCutError, Snapshots, TwinSnapshot, snapshot_from
 
 
@@ -48,3 +48,28 @@ def test_two_processes_do_not_share_a_directory(tmp_path: Path) -> None:
         pass
     with Snapshots(tmp_path).locked():
         pass
+
+
+def test_k10_one_that_is_refused_does_not_count_among_those_that_are_kept(tmp_path: Path) -> None:
+    snapshots = Snapshots(tmp_path)
+    for index in (10, 30):
+        snapshots.write(snapshot(index))
+    newest = snapshots.paths()[0]
+    newest.write_bytes(newest.read_bytes()[:-1])
+    assert snapshots.newest() == snapshot(10)
+    for index in (15, 20):
+        snapshots.write(snapshot(index))
+    assert [path.name.lstrip("0") for path in snapshots.paths()] == ["20.snapshot", "15.snapshot"]
+
+
+def test_what_a_kill_left_in_the_middle_goes(tmp_path: Path) -> None:
+    (tmp_path / f"{40:020d}.new").write_bytes(b"a crash while it was written")
+    with Snapshots(tmp_path).locked():
+        assert [path.name for path in tmp_path.iterdir()] == ["lock"]
+
+
+def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(DirectoryFault, match=r"TWIN_DIRECTORY: .*/file cannot be used: File exists"):
+        Snapshots(file).locked().__enter__()

@@ -166,6 +166,13 @@ BESIDE = MappingProxyType(
         "remove": lambda driver: plan_remove(driver.master.state, driver.now_ms, RemoveCall(1, [1])),
         "move out": lambda driver: plan_move(driver.master.state, driver.now_ms, moved(1, "other")),
         "move in": lambda driver: plan_move(driver.master.state, driver.now_ms, moved(2, "q")),
+        "dead letters of a new one": lambda driver: driver.create("third", dead_letter_queue="q"),
+        "dead letters of another one": lambda driver: driver.queue(
+            record_pb2.QUEUE_ACTION_UPDATE,
+            "other",
+            config=admin_pb2.QueueConfig(dead_letter_queue="q"),
+            mask=["dead_letter_queue"],
+        ),
     }
 )
 

@@ -1,0 +1,205 @@
+"""Twins that something disturbs, at a real pair: a third process, questions at the wrong time, a handler that fails in
+the middle, a side that was lost. Each is named, and harmless to the other one (K6, K7, K10).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.cluster import Cluster
+from tandemq import aio
+from tandemq.config import Limits
+from tandemq.errors import AlreadyExists, TandemqError
+from tandemq.twin import (
+    InputMissing,
+    Output,
+    Twin,
+    TwinEnd,
+    TwinFault,
+    TwinInput,
+    TwinOptions,
+)
+from tandemq.twin.looking import look, order
+from tandemq.twin.meeting import Asked, ask
+from tandemq.twin.snapshots import Snapshots
+from tandemq.v1 import queue_admin_service_pb2 as admin
+from tests.integration.module_pair import module_client, module_pair
+from tests.integration.twin_pairing import State, pairing, summing, sums
+from tests.support.until import until
+
+pytestmark = pytest.mark.process
+
+pair = module_pair(limits=Limits(side_full_seconds=1))
+client = module_client()
+
+
+async def test_k7_a_third_one_is_refused_before_it_disturbs_anybody(
+    pair: Cluster, client: aio.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though inputs are settled that it has not seen: it asks nobody for them, and takes no order of the one there."""
+    monkeypatch.setattr("tandemq.twin.twin.TAKEN_S", 0.0)
+    async with pairing(pair, client, tmp_path) as made:
+        a, b = made.twin("a"), made.twin("b")
+        run = made.start(a)
+        made.start(b)
+        await made.send(1, 2)
+        await made.settled()
+        await ask(client, made.name, "a", Asked("nothing", "", 0, b""))
+        with pytest.raises(AlreadyExists, match="TWIN_TAKEN"):
+            await made.twin("a", directory=tmp_path / "third", version="3").run()
+        seen = await look(client, made.name)
+        assert [twin.version for twin in seen.twins] == ["1", "1"], "it has not begun"
+        await order(client, made.name, "a", "stop")
+        assert await run is TwinEnd.STOPPED
+
+
+async def test_k10_two_that_begin_at_once_hear_of_each_other(
+    pair: Cluster, client: aio.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that needs a snapshot asks before the other one listens, who forgets what was asked before it began."""
+    monkeypatch.setattr("tandemq.twin.twin.ASK_EVERY_S", 0.05)
+    async with pairing(pair, client, tmp_path) as made:
+        runs = [made.start(twin) for twin in (made.twin("a"), made.twin("b"))]
+        await made.send(1, 2, 3)
+        await made.settled()
+        for member in ("a", "b"):
+            await order(client, made.name, member, "stop")
+        await asyncio.gather(*runs)
+        without = made.twin("a", directory=tmp_path / "empty")
+        made.start(without)
+
+        async def has_asked() -> bool:
+            return (await client.get_queue(f"SYSTEM.TWIN/{made.name}/b")).length > 0
+
+        await until(has_asked, "it asks nobody yet")
+        made.start(made.twin("b"))
+        await made.reach(3, without)
+        assert without.state == {"sum": 6}
+
+
+async def test_k10_a_question_that_cannot_be_answered_yet_holds_up_no_order(
+    pair: Cluster, client: aio.Client, tmp_path: Path
+) -> None:
+    async with pairing(pair, client, tmp_path) as made:
+        a = made.twin("a")
+        run = made.start(a)
+        await made.send(1)
+        await made.reach(1, a)
+        await ask(client, made.name, "a", Asked("snapshot", "b", 1_000, b""))
+        await ask(client, made.name, "a", Asked("snapshot", "nowhere", 1, b""))
+        await order(client, made.name, "a", "stop")
+        assert await run is TwinEnd.STOPPED
+
+
+async def test_k7_an_older_copy_of_the_pair_is_noticed(pair: Cluster, client: aio.Client, tmp_path: Path) -> None:
+    """Its next inputs have numbers that the state has seen: they would be left out without a word."""
+    async with pairing(pair, client, tmp_path) as made:
+        a = made.twin("a")
+        run = made.start(a)
+        await made.send(1)
+        await made.reach(1, a)
+        a.stop()
+        await run
+        snapshots = Snapshots(tmp_path / "a")
+        newest = snapshots.newest()
+        assert newest is not None
+        snapshots.write(replace(newest, index=7))
+        with pytest.raises(InputMissing, match=r"has seen 7 inputs, and \S+ had 1: an older copy"):
+            await made.twin("a").run()
+
+
+async def test_outputs_that_fail_while_they_are_made_are_not_left_out(
+    pair: Cluster, client: aio.Client, tmp_path: Path
+) -> None:
+    def handler(state: State, message: TwinInput) -> Any:
+        state["sum"] += int(message.payload)
+
+        def outputs() -> Iterator[Output]:
+            yield Output(made.outputs, b"%d" % state["sum"])
+            if message.index == 2:
+                raise RuntimeError("in the middle")
+
+        return state, outputs()
+
+    async with pairing(pair, client, tmp_path) as made:
+        await made.send(1, 2)
+        a = made.twin("a", handler, snapshot_s=0.001)
+        with pytest.raises(RuntimeError) as caught:
+            await a.run()
+        assert (a.index, caught.value.__notes__) == (1, [f"at input 2 of {made.inputs}; its twin comes to the same"])
+        newest = Snapshots(tmp_path / "a").newest()
+        assert newest is None or newest.state == b'{"sum":1}', "the state was half of what the input comes to"
+
+
+async def test_a_state_that_json_changes_is_refused(pair: Cluster, client: aio.Client, tmp_path: Path) -> None:
+    """Else the one that begins again differs from its twin, and both have the same digest."""
+
+    def handler(state: Any, message: TwinInput) -> Any:
+        return {message.index: "seen"}, []
+
+    async with pairing(pair, client, tmp_path) as made:
+        await made.send(1)
+        with pytest.raises(TwinFault, match="keys that are no texts"):
+            await made.twin("a", handler).run()
+
+
+async def test_an_end_does_not_wait_for_ever_for_outputs(
+    pair: Cluster, client: aio.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tandemq.twin.twin.ENDED_S", 0.05)
+    async with pairing(pair, client, tmp_path) as made:
+        await client.update_queue(made.outputs, admin.QueueConfig(max_length=1), ["max_length"])
+        a = made.twin("a")
+        run = made.start(a)
+        await made.send(2)
+        await made.reach(1, a)
+        await made.send(4)
+        await until(lambda: a.counts.units >= 3, "it is sent again and again")
+        a.stop()
+        assert await run is TwinEnd.STOPPED
+        await client.update_queue(made.outputs, admin.QueueConfig(max_length=10), ["max_length"])
+        again = made.twin("a")
+        made.start(again)
+
+        async def is_sent() -> bool:
+            return await made.sent() == sums(2, 4)
+
+        await until(is_sent, "what was not sent comes again")
+
+
+async def test_k6_a_side_that_lost_its_place_comes_back_with_its_twins_state(
+    pair: Cluster, client: aio.Client, tmp_path: Path
+) -> None:
+    """docs/TWINS.md: have the side begin anew, start its twin; its directory stays."""
+    async with pairing(pair, client, tmp_path) as made:
+        await client.update_queue(made.inputs, admin.QueueConfig(max_length=4), ["max_length"])
+        a, b = made.twin("a"), made.twin("b")
+        runs = [made.start(twin) for twin in (a, b)]
+        await made.send(1, 2)
+        await made.settled()
+        b.stop()
+        await runs[1]
+        await made.send(3, 4, 5, 6)
+        await made.reach(6, a)
+        await client.send(made.inputs, b"7", wait=-1)  # until b is given up
+        with pytest.raises(TandemqError, match=r"SIDE_LOST: .*tandemq queue restart-side"):
+            await made.twin("b").run()
+        await client.restart_side(made.inputs, "b")
+        again = made.twin("b")
+        made.start(again)
+        await made.send(8)
+        await made.reach(8, a, again)
+        assert again.state == a.state == {"sum": 36}
+        assert await made.sent() == sums(*range(1, 9))
+
+
+@pytest.mark.parametrize("name", ["", "a/b"])
+def test_a_name_that_its_queues_cannot_have_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="without '/'"):
+        Twin(name, summing, TwinOptions("q", "127.0.0.1:1", tmp_path), initial=lambda: {"sum": 0})
