@@ -19,7 +19,7 @@ from replica.machine.state.config import milliseconds
 from replica.machine.state.dedup import DuplicateRun
 from replica.machine.state.handles import MessageProgress, handle_prefix, is_tracked, progress_of
 from replica.machine.state.limits import Limits
-from replica.machine.state.queue import QueueState
+from replica.machine.state.queue import Lease, QueueState
 from replica.machine.state.requests import RequestAnswer
 from replica.machine.state.state import State
 from replica.machine.views import SegmentSlice
@@ -51,9 +51,7 @@ class Machine:
 
     def last_sequence(self, queue: str, client_id: bytes) -> int:
         """Highest sequence of a producer that was executed; 0 if it is not known."""
-        queue_id = self.state.ids.get(queue)
-        if queue_id is None and (macro := self.state.macros.by_name.get(queue)) is not None:
-            queue_id = macro.queue_id
+        queue_id = self.source_id(queue)
         producer = None if queue_id is None else self.state.producers.get(queue_id, client_id)
         return producer.last_sequence if producer else 0
 
@@ -89,6 +87,11 @@ class Machine:
     def queue_id(self, name: str) -> int | None:
         """By its name or an alias."""
         return self.state.ids.get(name)
+
+    def source_id(self, name: str) -> int | None:
+        """Of a queue, by its name or an alias, or of a macro queue."""
+        macro = self.state.macros.by_name.get(name)
+        return self.state.ids.get(name) if macro is None else macro.queue_id
 
     def knows(self, name: str) -> bool:
         """A queue, an alias or a macro queue has it."""
@@ -186,16 +189,14 @@ class Machine:
         runs = [(part.first, part.first + part.count) for part in ranges]
         return views.segments_of(self.state.numbered(queue_id), runs, delivered=delivered)
 
-    def leases_above(
-        self, queue_id: int, client_id: bytes, lease_id: int
-    ) -> list[tuple[int, list[common_pb2.IndexRange]]]:
-        """Leases that a consumer was given after this one, with what each still holds; none of open units. Walks over
-        all leases.
+    def leases_above(self, source_id: int, client_id: bytes, lease_id: int) -> list[Lease]:
+        """Leases that a consumer was given after this one by a queue, or by a macro queue out of its members; none of
+        open units. Walks over all leases.
         """
         return [
-            (lease.lease_id, [common_pb2.IndexRange(first=low, count=high - low) for low, high in lease.ranges])
+            lease
             for lease in self.state.leases.values()
-            if lease.queue_id == queue_id
+            if (lease.macro_id or lease.queue_id) == source_id
             and lease.client_id == client_id
             and lease.lease_id > lease_id
             and not lease.unit

@@ -116,10 +116,16 @@ async def get_macro(client: Linked, name: str) -> Macro:
 
 
 async def list_macros(client: Linked, domain: str = "") -> list[Macro]:
-    """All macro queues of a domain, by name."""
-    request, path = pb.ListMacrosRequest(domain=domain), MACRO_SERVICE + "ListMacros"
-    found = await client.links.own.caller.call(path, request, pb.ListMacrosResponse)
-    return [_macro(each) for each in found.macros]
+    """All macro queues of a domain, by name. Pages are read one after another."""
+    found: list[Macro] = []
+    token = ""
+    while True:
+        request, path = pb.ListMacrosRequest(domain=domain, page_token=token), MACRO_SERVICE + "ListMacros"
+        page = await client.links.own.caller.call(path, request, pb.ListMacrosResponse)
+        found.extend(map(_macro, page.macros))
+        token = page.next_page_token
+        if not token:
+            return found
 
 
 async def delete_macro(client: Linked, name: str, *, expected_version: int = 0) -> None:

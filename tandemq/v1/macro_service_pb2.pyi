@@ -148,18 +148,24 @@ class GetMacroResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., macro: _Optional[_Union[MacroQueue, _Mapping]] = ...) -> None: ...
 
 class ListMacrosRequest(_message.Message):
-    __slots__ = ("domain",)
+    __slots__ = ("domain", "page_size", "page_token")
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     domain: str
-    def __init__(self, domain: _Optional[str] = ...) -> None: ...
+    page_size: int
+    page_token: str
+    def __init__(self, domain: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListMacrosResponse(_message.Message):
-    __slots__ = ("header", "macros")
+    __slots__ = ("header", "macros", "next_page_token")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     MACROS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     macros: _containers.RepeatedCompositeFieldContainer[MacroQueue]
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., macros: _Optional[_Iterable[_Union[MacroQueue, _Mapping]]] = ...) -> None: ...
+    next_page_token: str
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., macros: _Optional[_Iterable[_Union[MacroQueue, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class DeleteMacroRequest(_message.Message):
     __slots__ = ("request_id", "name", "expected_version")

@@ -20,7 +20,7 @@ from tandemq import aio
 from tandemq.cli import root
 from tandemq.cli.view import PairView
 from tandemq.client.macros import MacroPolicy, Relationship
-from tandemq.errors import AlreadyExists, InvalidRequest, NotFound, Refused
+from tandemq.errors import AlreadyExists, InvalidRequest, NotFound, Refused, ResourceExhausted
 from tandemq.v1 import macro_service_pb2 as pb
 from tandemq.v1 import macro_service_pb2_grpc
 from tandemq.v1.queue_admin_service_pb2 import REPLICATION_NONE, QueueConfig
@@ -107,6 +107,19 @@ async def test_the_calls_of_any_queue_send_to_it(pair: Cluster, client: aio.Clie
     assert [(await client.dequeue(queue)).payloads for queue in queues] == [[b"1"], [b"2"], [b"2"]]
     with pytest.raises(Refused, match=r"RELATIONSHIP_MISMATCH.*is a PRODUCER"):
         await client.dequeue(name)
+
+
+async def test_a_producer_goes_on_behind_what_found_its_members_full(client: aio.Client) -> None:
+    """Each message is refused by itself; those that were sent behind it without waiting follow it."""
+    name, (queue,) = await made(client, Relationship.PRODUCER, one=0)
+    await client.update_queue(queue, QueueConfig(max_length=1), ["max_length"])
+    async with client.producer(name, max_batch_messages=1) as producer:
+        sent = [producer.send_nowait(b"%d" % number) for number in range(20)]
+        came = await asyncio.gather(*sent, return_exceptions=True)
+        refused_ones = [each for each in came if isinstance(each, ResourceExhausted) and each.reason == "QUEUE_FULL"]
+        assert (len(came) - len(refused_ones), isinstance(came[0], aio.Receipt)) == (1, True)
+        assert (await client.dequeue(queue, mode="immediate")).payloads == [b"0"]
+        await producer.send(b"after")
 
 
 async def test_the_calls_of_any_queue_receive_from_it(pair: Cluster, client: aio.Client) -> None:

@@ -180,9 +180,9 @@ class Consumers:
         # after it, and must not be delivered again.
         ranges = left_of(machine.queue(found.queue_id), found.ranges) if found.lease_id else found.ranges
         slices = machine.segments_of(found.queue_id, ranges)
-        done = LeaseDone(
-            found.queue_id, self._name_of(consumer, found.queue_id), found.lease_id, slices, duplicate=True
-        )
+        member_queue = machine.queue(found.queue_id).name if self.fan_in.is_macro(consumer.queue_id) else ""
+        name = member_queue or consumer.queue
+        done = LeaseDone(found.queue_id, name, found.lease_id, slices, duplicate=True, member_queue=member_queue)
         self.orders.when_committed(
             self.shared.log.last_index,
             lambda: self.orders.reply(consumer.waiter, done),
@@ -195,18 +195,19 @@ class Consumers:
         Without this such messages would come again only when their lease ends, out of order by as much.
         """
         machine = self.orders.machine
-        macro = machine.state.macros.by_name.get(queue)
-        queue_id = machine.queue_id(queue)
-        for given_by in macro.members if macro is not None else () if queue_id is None else (queue_id,):
-            settlements = [
-                Settlement(lease_id=lease_id, ranges=ranges, outcome=Outcome.OUTCOME_RELEASE)
-                for lease_id, ranges in machine.leases_above(given_by, client_id, last_lease_id)
-            ]
-            if settlements:
-                call = SettleCall(machine.queue(given_by).name, settlements)
-                plan = plan_settle(machine.state, self.orders.time_ms, call)
-                if plan.header is not None:
-                    self.orders.order(plan.header)
+        source_id = machine.source_id(queue)
+        if source_id is None:
+            return
+        lost: dict[int, list[Settlement]] = {}
+        for lease in machine.leases_above(source_id, client_id, last_lease_id):
+            ranges = machine.left_of_lease(lease.lease_id)
+            release = Settlement(lease_id=lease.lease_id, ranges=ranges, outcome=Outcome.OUTCOME_RELEASE)
+            lost.setdefault(lease.queue_id, []).append(release)
+        for queue_id, settlements in lost.items():
+            call = SettleCall(machine.queue(queue_id).name, settlements)
+            plan = plan_settle(machine.state, self.orders.time_ms, call)
+            if plan.header is not None:
+                self.orders.order(plan.header)
 
     def exact_of(self, queue: str) -> Exact:
         """The index of a queue's correlation and group ids; of a queue that is gone it is forgotten."""
@@ -216,18 +217,24 @@ class Consumers:
         return self.exact.setdefault(machine.queue_id(queue) or 0, Exact())
 
     def on_macro(self, name: str) -> None:
-        """It has other members now, or is gone: then whoever waits at it is sent away."""
+        """It has other members now, or is gone: whoever cannot be served there now is sent away."""
         machine = self.orders.machine
-        for queue_id in [each for each in self.turns if not machine.has_queue(each)]:
-            if queue_id in machine.state.macros.by_id:
-                self._pump_macro(queue_id)
-                continue
+        macro = machine.state.macros.by_name.get(name)
+        if macro is not None:
+            self._check_waiting(macro.queue_id)
+            self._pump_macro(macro.queue_id)
+            return
+        for queue_id in [each for each in self.turns if not machine.has_queue(each) and not self.fan_in.is_macro(each)]:
             for consumer in [each for each in self.turns[queue_id] if each.queue == name]:
                 self._remove(consumer)
                 self.orders.reply(consumer.waiter, deleted(consumer))
 
     def on_queue(self, queue_id: int) -> None:
         """It was closed, disabled or deleted, perhaps: whoever could not attach now is sent away (R042, R163)."""
+        for each in (queue_id, *self.orders.machine.state.macros.of_member.get(queue_id, ())):
+            self._check_waiting(each)
+
+    def _check_waiting(self, queue_id: int) -> None:
         for consumer in tuple(self.turns.get(queue_id, ())):
             try:
                 self._check_queue(consumer)
@@ -440,11 +447,6 @@ class Consumers:
             idle = 0
             self._lease(consumer, header)
 
-    def _name_of(self, consumer: Consumer, queue_id: int) -> str:
-        """Of the queue that gave it something: a member, where it asked a macro queue."""
-        macros = self.orders.machine.state.macros.by_name
-        return self.orders.machine.queue(queue_id).name if consumer.queue in macros else consumer.queue
-
     def _lease(self, consumer: Consumer, header: RecordHeader) -> None:
         machine = self.orders.machine
         op = header.lease
@@ -459,8 +461,9 @@ class Consumers:
         lease_id = 0 if consumer.immediate else lease_id_of(self.shared.state.epoch, log_index)
         if consumer.unit:
             self.orders.units.on_got(lease_id, op)
-        name = consumer.queue if op.queue_id == consumer.queue_id else machine.queue(op.queue_id).name
-        done = LeaseDone(op.queue_id, name, lease_id, slices, duplicate=False)
+        member_queue = machine.queue(op.queue_id).name if op.macro_id else ""
+        name = member_queue or consumer.queue
+        done = LeaseDone(op.queue_id, name, lease_id, slices, duplicate=False, member_queue=member_queue)
         consumer.charge(sum(part.count for part in op.ranges))
         if consumer.one_shot:
             self._remove(consumer)

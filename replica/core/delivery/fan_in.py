@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from replica.machine import Refused
 from replica.machine.plan.fan_in import asked_in_order, check_takes
+from replica.machine.plan.lease import immediate_problem
 from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from replica.core.ordering.orders import Orders
     from replica.core.state.calls import Consumer
     from replica.core.state.shared import Shared
+    from replica.machine import QueueState
     from tandemq.peer.v1.record_pb2 import RecordHeader
 
 
@@ -42,8 +45,11 @@ class FanIn:
 
     def check(self, consumer: Consumer) -> int:
         """Number of the macro queue that it names. Refused where it cannot be served there."""
-        macro = self.orders.machine.state.macros.by_name[consumer.queue]
+        state = self.orders.machine.state
+        macro = state.macros.by_name[consumer.queue]
         check_takes(macro, producing=False)
+        if consumer.immediate and any(_is_two_way(state.queues[each]) for each in macro.members):
+            raise Refused(Reason.REASON_REPLY_REQUIRED, immediate_problem(macro.name), {"queue": macro.name})
         for what, asked in (("a filter", consumer.wanted is not None), ("a unit of work", bool(consumer.unit))):
             if asked:
                 text = f"{macro.name} is a macro queue, which does not serve {what}; receive from its members"
@@ -66,8 +72,8 @@ class FanIn:
         macro = state.macros.by_id.get(consumer.queue_id)
         if macro is None:
             return None
-        member = consumer.member or self.shared.member
-        for queue, most in asked_in_order(state, macro, immediate=bool(consumer.immediate)):
+        member, now_ms = consumer.member or self.shared.member, self.orders.time_ms
+        for queue, most in asked_in_order(state, macro, now_ms, immediate=bool(consumer.immediate)):
             if member not in queue.open_members or not self._is_free(queue.queue_id):
                 continue
             header = self._plan(consumer, queue.queue_id, most)
@@ -75,3 +81,7 @@ class FanIn:
                 header.lease.macro_id = macro.queue_id
                 return header
         return None
+
+
+def _is_two_way(queue: QueueState) -> bool:
+    return queue.config.queue_type == QUEUE_TYPE_TWO_WAY

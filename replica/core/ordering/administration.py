@@ -77,7 +77,9 @@ def order_beside(orders: Desk, waiter: Waiter, call: SideCall | ReadCall) -> Non
 def _read(orders: Desk, call: ReadCall) -> WeightsDone | MacrosDone:
     state, time_ms = orders.machine.state, orders.time_ms
     if isinstance(call, ReadMacros):
-        return MacrosDone(macros.all_macros(state) if call.name is None else [macros.shown_macro(state, call.name)])
+        if call.name is None:
+            return MacrosDone(*macros.page_of_macros(state, call.after, call.most))
+        return MacrosDone([macros.shown_macro(state, call.name)])
     if call.table is None:
         return WeightsDone(weights.all_weights(state, time_ms))
     return WeightsDone([weights.told_weights(state, time_ms, call.table)])

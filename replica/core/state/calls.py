@@ -184,7 +184,11 @@ class ReadMacros(NamedTuple):
     """Look at macro queues; what is seen is answered when it is on every copy. Orders nothing."""
 
     name: str | None
-    """None: all of them."""
+    """None: a page of all of them."""
+    after: str = ""
+    """A page begins behind that name."""
+    most: int = 1
+    """Macro queues of a page."""
 
 
 class StageRows(NamedTuple):

@@ -97,6 +97,8 @@ class LeaseDone(NamedTuple):
     lease_id: int
     slices: Sequence[SegmentSlice]
     duplicate: bool
+    member_queue: str = ""
+    """The queue that gave them, where a macro queue was asked."""
 
 
 class SettleDone(NamedTuple):
@@ -149,6 +151,8 @@ class MacrosDone(NamedTuple):
     """What was seen of macro queues is on every copy."""
 
     macros: Sequence[ShownMacro]
+    following: str = ""
+    """Of a page: the next one begins behind that name; empty: there is none."""
 
 
 class WeightsDone(NamedTuple):

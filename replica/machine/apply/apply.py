@@ -21,7 +21,7 @@ from replica.machine.apply.sides import apply_passed, apply_side
 from replica.machine.apply.stage import apply_staging, end_staged, note_unit, take_staged
 from replica.machine.apply.time import apply_expire, end_lease, place, return_messages, return_undone
 from replica.machine.features.batches import note_acked, note_batch
-from replica.machine.features.macros import apply_macro
+from replica.machine.features.macros import apply_macro, note_dealt
 from replica.machine.features.readers import apply_reader
 from replica.machine.features.rights import apply_rights
 from replica.machine.features.weights import apply_weights
@@ -218,7 +218,7 @@ def _enqueue(
         left_out = {ordinal for ordinal, _ in (*refusals, *doubles)}
         ordinals.extend(ordinal for ordinal in range(op.count) if ordinal not in left_out)
     if op.dedup_ids:
-        _remember_ids(queue, time_ms, op.dedup_ids, ordinals, start, end)
+        _remember_ids(state, queue, time_ms, op, ordinals)
     if op.priorities or op.expires_at_ms or ordinals or op.deliver_at_ms or op.groups or op.first_ordinal:
         priorities = _of_accepted(op.priorities, ordinals)
         expiries = _of_accepted(op.expires_at_ms, ordinals)
@@ -259,7 +259,8 @@ def _enqueue(
 def _note_sender(state: State, header: record_pb2.RecordHeader, op: record_pb2.EnqueueOp, run: DuplicateRun) -> None:
     """A producer's sequences are those of the macro queue, where it has sent to one (M2)."""
     if op.macro_id:
-        state.macros.by_id[op.macro_id].last = op.queue_id
+        if op.first_index:
+            state.macros.by_id[op.macro_id].last = op.queue_id
         run = run._replace(queue_id=op.queue_id)
     if op.client_id:
         fingerprint = header.request_hash & 0xFFFFFFFF
@@ -307,14 +308,16 @@ def _places(op: record_pb2.EnqueueOp, ordinals: array[int]) -> array[int]:
 
 
 def _remember_ids(
-    queue: QueueState, time_ms: int, names: Sequence[str], ordinals: Sequence[int], start: int, end: int
+    state: State, queue: QueueState, time_ms: int, op: record_pb2.EnqueueOp, ordinals: Sequence[int]
 ) -> None:
-    known = queue.dedup_ids = queue.dedup_ids or DedupIds()
-    for index in range(start, end):
-        ordinal = ordinals[index - start] if ordinals else index - start
+    known, names = queue.dedup_ids or DedupIds(), op.dedup_ids
+    queue.dedup_ids = known
+    for index, ordinal in enumerate(ordinals or range(op.count), op.first_index):
         if name := names[ordinal if len(names) > 1 else 0]:
             known.add(name, index, time_ms)
     known.forget(time_ms, queue.config)
+    if op.macro_id:
+        note_dealt(state, op, ordinals)
 
 
 def _of_accepted(column: Sequence[int], ordinals: Sequence[int]) -> Sequence[int]:
@@ -355,7 +358,8 @@ def _lease(state: State, lease_id: int, time_ms: int, op: record_pb2.LeaseOp) ->
             queue.totals.delivered += end - start
         return Applied((op.queue_id,), freed)
     held = RangeSet(runs)
-    lease = Lease(lease_id, op.queue_id, held, op.client_id, op.expires_at_ms, op.duration_ms, time_ms, op.unit)
+    times = op.expires_at_ms, op.duration_ms, time_ms
+    lease = Lease(lease_id, op.queue_id, held, op.client_id, *times, op.unit, None, op.macro_id)
     queue.totals.delivered += lease.ranges.size
     queue.leases[lease_id] = state.leases[lease_id] = lease
     if lease.duration_ms:

@@ -4,6 +4,7 @@ member is chosen for messages is decided in `plan.deal` and `plan.fan_in`.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -24,6 +25,11 @@ from tandemq.v1 import macro_service_pb2 as pb
 CREATE, ADD = record_pb2.MACRO_ACTION_CREATE, record_pb2.MACRO_ACTION_ADD
 REMOVE, DELETE = record_pb2.MACRO_ACTION_REMOVE, record_pb2.MACRO_ACTION_DELETE
 PRIORITY_MAX = 9
+PAGE_MACROS_MAX = 100
+PAGE_MEMBERS_MAX = 10_000
+"""Of the macro queues of a page together, which bounds a frame; one is shown whole, whatever it has."""
+DEALT_MAX = 1_000_000
+"""Dedup ids of one macro queue, the newest: as many as one queue may keep."""
 POLICIES = MappingProxyType(
     {
         pb.RELATIONSHIP_CONSUMER: (
@@ -165,6 +171,23 @@ def apply_macro(state: State, time_ms: int, op: record_pb2.MacroOp) -> None:
             state.producers.forget_queue(macro.queue_id)
 
 
+def note_dealt(state: State, op: record_pb2.EnqueueOp, ordinals: Sequence[int]) -> None:
+    """Which member messages with dedup ids have entered, those at the ordinals (none: all): a repetition finds it,
+    whoever's turn it is. What the member has forgotten need not be known any more.
+    """
+    dealt, names = state.macros.by_id[op.macro_id].dealt, op.dedup_ids
+    for ordinal in ordinals or range(op.count):
+        if name := names[ordinal if len(names) > 1 else 0]:
+            dealt[name] = op.queue_id
+            dealt.move_to_end(name)
+    while dealt:
+        name, queue_id = next(iter(dealt.items()))
+        ids = state.queues[queue_id].dedup_ids
+        if ids is not None and name in ids and len(dealt) <= DEALT_MAX:
+            return
+        del dealt[name]
+
+
 class ShownMember(NamedTuple):
     queue: str
     priority: int
@@ -189,9 +212,18 @@ def shown_macro(state: State, name: str) -> ShownMacro:
     return ShownMacro(macro.name, macro.relationship, macro.policy, macro.version, macro.created_ms, members)
 
 
-def all_macros(state: State) -> list[ShownMacro]:
-    """By name."""
-    return [shown_macro(state, name) for name in sorted(state.macros.by_name)]
+def page_of_macros(state: State, after: str, most: int) -> tuple[list[ShownMacro], str]:
+    """Those with a name behind `after`, by name, `most` of them or fewer; and what the next page begins behind, empty
+    on the last one.
+    """
+    page: list[ShownMacro] = []
+    members = 0
+    for name in sorted(each for each in state.macros.by_name if each > after):
+        if page and (len(page) >= most or members + len(state.macros.by_name[name].members) > PAGE_MEMBERS_MAX):
+            return page, page[-1].name
+        page.append(shown_macro(state, name))
+        members += len(page[-1].members)
+    return page, ""
 
 
 class MacroRow(msgspec.Struct, array_like=True):
@@ -205,6 +237,7 @@ class MacroRow(msgspec.Struct, array_like=True):
     version: int
     members: list[tuple[int, int]]
     last: int
+    dealt: list[tuple[str, int]] = msgspec.field(default_factory=list)
 
 
 def macro_rows(state: State) -> list[MacroRow]:
@@ -218,6 +251,7 @@ def macro_rows(state: State) -> list[MacroRow]:
             macro.version,
             list(macro.members.items()),
             macro.last,
+            list(macro.dealt.items()),
         )
         for _, macro in sorted(state.macros.by_id.items())
     ]
@@ -236,6 +270,7 @@ def macros_of(rows: Sequence[MacroRow]) -> Macros:
                 row.version,
                 dict(row.members),
                 row.last,
+                OrderedDict(row.dealt),
             )
         )
     return made

@@ -12,6 +12,7 @@ from replica.machine.plan.enqueue import (
     Fresh,
     Repeated,
     check_count,
+    check_may_enqueue,
     find_repeated,
     header_of,
     plan_enqueue,
@@ -45,35 +46,54 @@ def plan_deal(
     if call.left_out is not None:
         text = f"{macro.name} is a macro queue: what is put back goes to one of its members, by its name"
         raise Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": macro.name})
-    queue = _chosen(state, macro, call, lines)
+    home = _home_of_ids(state, macro, call, state.at(now_ms)) if call.columns.dedup_ids else None
+    queue, full = (home, home.queue_id in lines) if home is not None else _chosen(state, macro, call, lines)
     if call.columns.reply_tos:
         check_reply_tos(queue, call.columns.reply_tos)
-    header = header_of(state, queue, now_ms, call)
+    header = header_of(state, queue, now_ms, call, full=full)
+    if home is not None and len(header.enqueue.duplicates) < call.columns.count:
+        check_may_enqueue(home, call.member)
     header.enqueue.macro_id = macro.queue_id
     header.enqueue.queue = queue.name
     return Fresh(header)
 
 
-def _chosen(state: State, macro: MacroQueue, call: EnqueueCall, lines: Collection[int]) -> QueueState:
-    """The first one that takes all of it now; else the first that has any room."""
+def _home_of_ids(state: State, macro: MacroQueue, call: EnqueueCall, time_ms: int) -> QueueState | None:
+    """The member that was dealt a message with a dedup id of this batch: elsewhere it would enter a second time."""
+    homes: dict[int, str] = {}
+    for name in call.columns.dedup_ids:
+        queue = state.queues.get(macro.dealt.get(name, 0)) if name else None
+        if queue is not None and queue.dedup_ids and queue.dedup_ids.find(name, time_ms, queue.config):
+            homes.setdefault(queue.queue_id, name)
+    if len(homes) > 1:
+        where = " and ".join(f"{name!r} queue {state.queues[each].name}" for each, name in list(homes.items())[:2])
+        text = f"macro queue {macro.name}: messages of this batch were sent before and entered different members"
+        text = f"{text}, dedup id {where}; send them in batches of their own"
+        raise Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": macro.name})
+    return state.queues[next(iter(homes))] if homes else None
+
+
+def _chosen(state: State, macro: MacroQueue, call: EnqueueCall, lines: Collection[int]) -> tuple[QueueState, bool]:
+    """The first one that takes all of it now; else the first that has any room; else the first, and that it is full:
+    its entries are refused one by one, as a queue's are, so that what a producer has sent behind them follows them.
+    """
     some: QueueState | None = None
-    full = False
+    full: QueueState | None = None
     for queue in _in_order(state, macro):
         if call.member not in queue.open_members or not queue.config.enqueue_enabled:
             continue
         drops = queue.config.overflow == admin_pb2.OVERFLOW_DROP_HEAD
         if queue.queue_id in lines or (queue.length >= queue.config.max_length and not drops):
-            full = True
-            continue
-        if _takes_all(queue, call):
-            return queue
-        some, full = some or queue, True
+            full = full or queue
+        elif _takes_all(queue, call):
+            return queue, False
+        else:
+            some = some or queue
     if some is not None:
-        return some
+        return some, False
+    if full is not None:
+        return full, True
     facts = {"queue": macro.name}
-    if full:
-        text = f"every member of macro queue {macro.name} that takes messages is full; consume, or add one"
-        raise Refused(common_pb2.REASON_QUEUE_FULL, text, facts, 1000)
     if not macro.members:
         text = f"macro queue {macro.name} has no members; add one"
         raise Refused(common_pb2.REASON_CONFIG_ERROR, text, facts)

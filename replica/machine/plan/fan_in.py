@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from replica.machine.plan.lease import unexpired
 from replica.machine.state.errors import Refused
 from replica.machine.state.macros import MacroQueue
 from replica.machine.state.queue import QueueState
@@ -18,19 +19,36 @@ from tandemq.v1 import macro_service_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 
-def misfit(macro: MacroQueue, queue: QueueState, others: Sequence[QueueState]) -> str:
-    """Why a queue does not go with a macro queue and its other members; empty: it does (R074)."""
+def misfit(
+    macro: MacroQueue, queue: QueueState, others: Sequence[QueueState], config: admin_pb2.QueueConfig | None = None
+) -> str:
+    """Why a queue does not go with a macro queue and its other members; empty: it does (R074). `config`: what it would
+    be changed to.
+    """
+    config = config or queue.config
     if queue.name.startswith(SYSTEM):
         return "it is the manager's own"
-    if queue.passed is not None or queue.side is not None:
+    sided = config.replication == admin_pb2.REPLICATION_PRODUCER
+    if sided or queue.passed is not None or queue.side is not None:
         return "each side of a queue with PRODUCER replication is consumed at its own member"
-    if queue.config.single_active and not macro.is_producer:
+    if config.single_active and not macro.is_producer:
         return "it serves one consumer at a time (single_active)"
-    kind = queue.config.queue_type
+    kind = config.queue_type
     if others and kind != others[0].config.queue_type:
         name = admin_pb2.QueueType.Name(kind).removeprefix("QUEUE_TYPE_")
         return f"it is {name}, and the other members are not"
     return ""
+
+
+def check_stays(state: State, queue: QueueState, made: admin_pb2.QueueConfig) -> None:
+    """A member changes into nothing that it could not be added as."""
+    for macro_id in state.macros.homes.get(queue.queue_id, ()):
+        macro = state.macros.by_id[macro_id]
+        others = [state.queues[each] for each in macro.members if each != queue.queue_id]
+        if problem := misfit(macro, queue, others, made):
+            text = f"queue {queue.name} could not be a member of macro queue {macro.name} any more: {problem}"
+            facts = {"queue": macro.name, "member": queue.name}
+            raise Refused(common_pb2.REASON_CONFIG_MISMATCH, f"{text}; remove it there first", facts)
 
 
 def check_takes(macro: MacroQueue, *, producing: bool) -> None:
@@ -51,14 +69,15 @@ class MemberAsked(NamedTuple):
     """Messages that it gives before the others are looked at again; 0: as many as are asked for."""
 
 
-def asked_in_order(state: State, macro: MacroQueue, *, immediate: bool) -> Iterator[MemberAsked]:
+def asked_in_order(state: State, macro: MacroQueue, now_ms: int, *, immediate: bool) -> Iterator[MemberAsked]:
     """The member that is served first before the others."""
+    time_ms = state.at(now_ms)
     ids = macro.in_turn() if macro.policy == pb.MACRO_POLICY_ROUND_ROBIN else macro.by_priority()
     found = (state.queues[queue_id] for queue_id in ids)
     able = (queue for queue in found if _may_give(queue, immediate=immediate))
     match macro.policy:
         case pb.MACRO_POLICY_CHRONOLOGICAL | pb.MACRO_POLICY_MESSAGE_PRIORITY:
-            heads = [head for queue in able if (head := _head(queue)) is not None]
+            heads = [head for queue in able if (head := _head(queue, time_ms)) is not None]
             by_priority = macro.policy == pb.MACRO_POLICY_MESSAGE_PRIORITY
             # What one record has brought is of one moment, so it may be given together.
             heads.sort(key=lambda head: (-head.priority if by_priority else 0, head.log_index))
@@ -74,14 +93,17 @@ class _Head(NamedTuple):
     messages: int  # itself, and those that follow it in its record
 
 
-def _head(queue: QueueState) -> _Head | None:
-    """What the queue would give next; it may have expired."""
+def _head(queue: QueueState, time_ms: int) -> _Head | None:
+    """What the queue would give next."""
     below = queue.visible_index + 1
     for priority, level in reversed(list(enumerate(queue.ready))):
-        if level.size and level.first < below:
-            start, end = next(iter(level.runs(0, below)))
-            part = next(iter(queue.segments.parts(start, end)))
-            return _Head(queue, priority, part.log_index, part.end - part.start)
+        if not level.size or level.first >= below:
+            continue
+        for start, end in level.runs(0, below):
+            for part in queue.segments.parts(start, end):
+                runs = unexpired(part, time_ms) if part.timed else iter(((part.start, part.end),))
+                if (run := next(runs, None)) is not None:
+                    return _Head(queue, priority, part.log_index, run[1] - run[0])
     return None
 
 

@@ -91,7 +91,7 @@ def _choose(parts: Iterator[Part], time_ms: int, messages_max: int, bytes_max: i
     for part in parts:
         if room <= 0:
             break
-        for start, end in _unexpired(part, time_ms) if part.timed else ((part.start, part.end),):
+        for start, end in unexpired(part, time_ms) if part.timed else ((part.start, part.end),):
             end = min(end, start + room)
             size = part.payload_bytes * (end - start) // part.live
             if size > room_bytes:
@@ -135,8 +135,8 @@ def _ready(queue: QueueState, below: int) -> Iterator[Part]:
                 yield from queue.segments.parts(start, end)
 
 
-def _unexpired(part: Part, time_ms: int) -> Iterator[Run]:
-    """Expired ones wait for the EXPIRE record; nobody gets them meanwhile."""
+def unexpired(part: Part, time_ms: int) -> Iterator[Run]:
+    """Of a part, without those that have expired: they wait for the EXPIRE record, and nobody gets them meanwhile."""
     start = part.start
     for index in range(part.start, part.end):
         if 0 < part.expiry(index) <= time_ms:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from replica.machine.plan.dead_letters import check_way
+from replica.machine.plan.fan_in import check_stays
 from replica.machine.plan.save import mark_change
 from replica.machine.plan.sides import put_destroyed, put_restarted, refuse_where_sides
 from replica.machine.state import config as rules
@@ -109,8 +110,7 @@ def _change(state: State, queue: QueueState, call: QueueCall) -> record_pb2.Queu
             new = call.config or admin_pb2.QueueConfig()
             frozen = not queue.configuring
             made = rules.updated(queue.config, new, call.mask, state.limits, frozen=frozen, defaults=state.defaults)
-            _check_group_mode(queue, made)
-            check_way(state, queue.name, made)
+            _check_change(state, queue, made)
             mark_change(queue, made, op)
             op.config.CopyFrom(made)
         case record_pb2.QUEUE_ACTION_DELETE:
@@ -145,10 +145,15 @@ def _open_with(state: State, queue: QueueState, options: admin_pb2.QueueConfig, 
     first, frozen = not queue.open_members, queue.next_index > 1
     made = rules.opened(queue.config, options, state.limits, first=first, frozen=frozen, defaults=state.defaults)
     if made is not None and made != queue.config:
-        _check_group_mode(queue, made)
-        check_way(state, queue.name, made)
+        _check_change(state, queue, made)
         mark_change(queue, made, op)
         op.config.CopyFrom(made)
+
+
+def _check_change(state: State, queue: QueueState, made: admin_pb2.QueueConfig) -> None:
+    _check_group_mode(queue, made)
+    check_way(state, queue.name, made)
+    check_stays(state, queue, made)
 
 
 def _check_group_mode(queue: QueueState, made: admin_pb2.QueueConfig) -> None:

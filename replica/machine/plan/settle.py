@@ -106,6 +106,9 @@ class _Desk:
     def _problem(self, settlement: service_pb2.Settlement, runs: list[Run]) -> str:
         if settlement.outcome not in (ACK, RELEASE, REJECT, EXTEND):
             return "outcome must be ACK, RELEASE, REJECT or EXTEND"
+        if settlement.queue and not self._is_named(settlement.queue):
+            named = settlement.queue
+            return f"it names queue {named}, and the call is about queue {self._queue.name}: settle it by its own name"
         if not 0 < settlement.lease_id < _LEASE_END:
             return "lease_id must be the one that the messages were delivered under"
         if not runs or len(runs) > self._limits.settlement_ranges_max:
@@ -126,6 +129,10 @@ class _Desk:
         if lease is not None and lease.locked is not None:
             return "the lease is a reaction's in the unit of work: its messages were delivered to nobody"
         return ""
+
+    def _is_named(self, name: str) -> bool:
+        # A side is settled on its own stream, which knows it by the name of the pair's queue.
+        return name == self._queue.name or name in self._queue.aliases or self._queue.side is not None
 
     def _sort(
         self, lease_id: int, outcome: service_pb2.Outcome, runs: list[Run]

@@ -20,8 +20,8 @@ def plan_settle_macro(state: State, now_ms: int, call: SettleCall) -> tuple[list
     repeats a call that was cut off before it settles again what is settled, which changes nothing.
     """
     places: dict[int, list[int]] = {}
-    for place, settlement in enumerate(call.settlements):
-        places.setdefault(member_of(state, call.queue, settlement), []).append(place)
+    for place, queue_id in enumerate(members_of(state, call)):
+        places.setdefault(queue_id, []).append(place)
     results: Results = [_unknown(call, each) for each in call.settlements]
     headers: list[record_pb2.RecordHeader] = []
     for queue_id, own in places.items():
@@ -40,20 +40,31 @@ def plan_settle_macro(state: State, now_ms: int, call: SettleCall) -> tuple[list
     return headers, results
 
 
-def member_of(state: State, macro: str, settlement: service_pb2.Settlement) -> int:
-    """Number of the queue; 0: it is not known, or no member.
+def members_of(state: State, call: SettleCall) -> list[int]:
+    """Number of the queue of each settlement; 0: it is not known, or no member.
 
     Whoever may receive from a macro queue has no say in other queues.
     """
-    members = state.macros.by_name[macro].members
-    if settlement.queue:
-        named = state.ids.get(settlement.queue, 0)
-        return named if named in members else 0
-    lease = state.leases.get(settlement.lease_id)
-    if lease is not None:
-        return lease.queue_id if lease.queue_id in members else 0
-    key = settled_key(settlement.lease_id, settlement.outcome)
-    return next((each for each in members if key in state.queues[each].settled), 0)
+    members = state.macros.by_name[call.queue].members
+    found: list[int] = []
+    ended: set[int] = set()  # what was settled under leases that have ended
+    for settlement in call.settlements:
+        lease = state.leases.get(settlement.lease_id)
+        if settlement.queue:
+            queue_id = state.ids.get(settlement.queue, 0)
+        else:
+            queue_id = lease.queue_id if lease is not None else 0
+            if lease is None:
+                ended.add(settled_key(settlement.lease_id, settlement.outcome))
+        found.append(queue_id if queue_id in members else 0)
+    if not ended:
+        return found
+    # Each member is asked once for all of them: one by one they would cost a look a member each.
+    homes = {key: queue_id for queue_id in members for key in state.queues[queue_id].settled.keys() & ended}
+    return [
+        queue_id or (0 if each.queue else homes.get(settled_key(each.lease_id, each.outcome), 0))
+        for queue_id, each in zip(found, call.settlements, strict=True)
+    ]
 
 
 def _unknown(call: SettleCall, settlement: service_pb2.Settlement) -> service_pb2.SettleResult:

@@ -80,6 +80,7 @@ class _LeaseRow(msgspec.Struct, array_like=True):
     since_ms: int = 0
     unit: bytes = b""
     locked: list[bytes] | None = None
+    macro_id: int = 0
 
 
 class _ExtraRow(msgspec.Struct, array_like=True):
@@ -225,6 +226,7 @@ def _queue_row(queue: QueueState) -> _QueueRow:
                 lease.since_ms,
                 lease.unit,
                 None if lease.locked is None else [bytes_of(column) for column in lease.locked.columns()],
+                lease.macro_id,
             )
             for _, lease in sorted(queue.leases.items())
         ],
@@ -370,6 +372,7 @@ def _queue(row: _QueueRow) -> QueueState:
             lease.since_ms,
             lease.unit,
             None if lease.locked is None else Spans.from_columns([column_of("Q", data) for data in lease.locked]),
+            lease.macro_id,
         )
         for lease in row.leases
     }

@@ -27,6 +27,10 @@ class DedupIds:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def __contains__(self, name: str) -> bool:
+        """It is kept, whatever its age."""
+        return name in self._rows
+
     def find(self, name: str, time_ms: int, config: admin_pb2.QueueConfig) -> int:
         """Index of the message that was sent with it within the window; 0 if there is none."""
         index, at_ms = self._rows.get(name, (0, 0))

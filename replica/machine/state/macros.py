@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from tandemq.v1 import macro_service_pb2 as pb
@@ -17,6 +18,7 @@ class MacroQueue:
     version: int = 1
     members: dict[int, int] = field(default_factory=dict)  # member priority by queue, in the order of adding
     last: int = 0  # the queue that was chosen last of a producer with turns; 0: none yet, or it is no member any more
+    dealt: OrderedDict[str, int] = field(default_factory=OrderedDict)  # member by dedup id, the newest last
 
     @property
     def is_producer(self) -> bool:
@@ -40,6 +42,7 @@ class Macros:
         self.by_name: dict[str, MacroQueue] = {}
         self.by_id: dict[int, MacroQueue] = {}
         self.of_member: dict[int, dict[int, None]] = {}  # macro queues by queue, those that are received from alone
+        self.homes: dict[int, dict[int, None]] = {}  # all macro queues by queue
 
     def add(self, macro: MacroQueue) -> None:
         self.by_name[macro.name] = self.by_id[macro.queue_id] = macro
@@ -51,6 +54,7 @@ class Macros:
         self._note(macro, queue_id)
 
     def _note(self, macro: MacroQueue, queue_id: int) -> None:
+        self.homes.setdefault(queue_id, {})[macro.queue_id] = None
         if not macro.is_producer:
             self.of_member.setdefault(queue_id, {})[macro.queue_id] = None
 
@@ -61,11 +65,14 @@ class Macros:
             at = ids.index(queue_id)
             macro.last = ids[at - 1] if len(ids) > 1 else 0
         del macro.members[queue_id]
-        left = self.of_member.get(queue_id)
-        if left is not None:
-            left.pop(macro.queue_id, None)
-            if not left:
-                del self.of_member[queue_id]
+        for name in [name for name, home in macro.dealt.items() if home == queue_id]:
+            del macro.dealt[name]
+        for known in (self.homes, self.of_member):
+            left = known.get(queue_id)
+            if left is not None:
+                left.pop(macro.queue_id, None)
+                if not left:
+                    del known[queue_id]
 
     def remove(self, macro: MacroQueue) -> None:
         for queue_id in list(macro.members):
@@ -74,7 +81,7 @@ class Macros:
 
     def forget_queue(self, queue_id: int) -> None:
         """M12: a queue that goes is no member of anything any more."""
-        for macro in list(self.by_id.values()):
-            if queue_id in macro.members:
-                self.leave(macro, queue_id)
-                macro.version += 1
+        for macro_id in tuple(self.homes.get(queue_id, ())):
+            macro = self.by_id[macro_id]
+            self.leave(macro, queue_id)
+            macro.version += 1

@@ -42,6 +42,7 @@ class Lease:
     # Not None: a reaction of that unit has. They were delivered to nobody; those that were delayed, each with the time
     # of its next delivery.
     locked: Spans | None = None
+    macro_id: int = 0  # not 0: a consumer of this macro queue holds it
 
 
 @dataclass(slots=True)

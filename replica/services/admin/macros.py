@@ -10,7 +10,7 @@ import grpc
 
 from replica.core.state.calls import ReadMacros
 from replica.machine import MacroCall
-from replica.machine.features.macros import ADD, CREATE, DELETE, REMOVE, shown_macro
+from replica.machine.features.macros import ADD, CREATE, DELETE, PAGE_MACROS_MAX, REMOVE, shown_macro
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
@@ -110,9 +110,11 @@ class MacroHandlers:
         home = await forward.domain_named(self.members, parsed.domain, context)
 
         def reply(_machine: Machine, done: MacrosDone) -> pb.ListMacrosResponse:
-            return pb.ListMacrosResponse(macros=map(_shown, done.macros))
+            return pb.ListMacrosResponse(macros=map(_shown, done.macros), next_page_token=done.following)
 
-        return await self._run("ListMacros", request, context, ReadMacros(None), lambda: home, reply)
+        most = min(parsed.page_size or PAGE_MACROS_MAX, PAGE_MACROS_MAX)
+        read = ReadMacros(None, parsed.page_token, most)
+        return await self._run("ListMacros", request, context, read, lambda: home, reply)
 
     def _home(self, name: str) -> Domain:
         return self.members.of_queue(name)

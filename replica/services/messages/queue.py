@@ -310,9 +310,7 @@ class QueueHandlers:
         # Who is master, and in which epoch, is answered as it was when the messages were leased.
         header = header_of(self.members, domain)
         response = DequeueResponse(header=header, lease_id=result.lease_id, duplicate=result.duplicate)
-        machine = domain.shared.machine
-        is_macro = machine is not None and request.queue in machine.state.macros.by_name
-        response.member_queue = result.queue if is_macro else ""
+        response.member_queue = result.member_queue
         queue = response.member_queue or request.queue
         rows = bodies.fill_rows(
             self.members.node.store, domain.shared, queue, result.lease_id, result.slices, response.messages

@@ -284,7 +284,7 @@ def beside(driver: Driver) -> None:
         policy = MACRO_POLICY_ROUND_ROBIN
         order(driver, plan_macro, MacroCall(CREATE, name, b"", 0, relationship=relationship, policy=policy))
         order(driver, plan_macro, MacroCall(ADD, name, b"", 0, queue="plain", priority=3))
-    call = EnqueueCall("spread", b"p", 1, columns_of(batch_of([5], queue="spread")), "a")
+    call = EnqueueCall("spread", b"p", 1, columns_of(batch_of([5], queue="spread", dedup_ids=["d"])), "a")
     dealt = plan_deal(driver.master.state, driver.now_ms, driver.master.state.macros.by_name["spread"], call)
     assert isinstance(dealt, Fresh)
     driver.order(dealt.header)

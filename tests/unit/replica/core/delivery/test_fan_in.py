@@ -17,6 +17,7 @@ from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CLOSE, QUEUE_ACTION_DELETE
 from tandemq.v1 import macro_service_pb2 as pb
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.message_pb2 import MessageBatch
+from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
 from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_RELEASE, EnqueueBatch, Settlement
 from tests.support.clients import Producer, Waiter, create
 from tests.support.pair import Pair
@@ -275,3 +276,66 @@ def test_an_answer_by_its_name_reaches_no_queue_that_is_no_member() -> None:
     }
     assert consumers.fan_in.answered_at("m", held["one"]) == "one"
     assert consumers.fan_in.answered_at("m", held["other"]) == "m"
+
+
+def test_a_consumer_that_is_back_gives_back_what_it_was_given_there_alone() -> None:
+    """Streams of the same client at the macro queue, at one of its members and at another macro queue know nothing of
+    each other.
+    """
+    pair = begun(CONSUMER, pb.MACRO_POLICY_PRIORITIZED, one=0)
+    send(pair, "one", 3)
+    taker = Taker(pair)
+    direct = Consumer(Waiter(), "one", b"c", 500, credit_messages=1, credit_bytes=1 << 20, member="a")
+    assert pair.master is not None
+    pair.master.attach(direct)
+    pair.quiesce()
+    machine = pair.master.core.shared.machine
+    assert machine is not None
+    queue = machine.queue(machine.queue_id("one") or 0)
+    assert [lease.macro_id > 0 for lease in queue.leases.values()] == [True, False]
+
+    def back(name: str) -> list[bool]:
+        assert pair.master is not None
+        pair.master.core.consumers.resume(name, b"c", 0)
+        pair.master.dispatch(pair.master.core)
+        pair.quiesce()
+        return [lease.macro_id > 0 for lease in queue.leases.values()]
+
+    assert back("m") == [False]
+    taker.ask()
+    assert [lease.macro_id > 0 for lease in queue.leases.values()] == [False, True]
+    assert back("one") == [True]
+    assert back("none") == [True]
+
+
+def test_whoever_removes_at_delivery_is_told_at_once_that_requests_are_answered() -> None:
+    """Also where it waits already when its members become such."""
+    pair = begun(CONSUMER, pb.MACRO_POLICY_PRIORITIZED)
+    create(pair, "asks", queue_type=QUEUE_TYPE_TWO_WAY)
+    assert pair.master is not None
+
+    def attached() -> Waiter:
+        waiter = Waiter()
+        consumer = Consumer(waiter, "m", b"c", 500, immediate=True, credit_messages=1, credit_bytes=1, member="a")
+        assert pair.master is not None
+        pair.master.attach(consumer)
+        pair.quiesce()
+        return waiter
+
+    waiting = attached()
+    assert not waiting.answers
+    change(pair, ADD, queue="asks")
+    for waiter in (waiting, attached()):
+        assert isinstance(waiter.done, Failed)
+        assert waiter.done.reason == Reason.REASON_REPLY_REQUIRED
+
+
+def test_what_is_answered_does_not_hang_on_what_the_name_is_by_then() -> None:
+    pair = begun(CONSUMER, pb.MACRO_POLICY_PRIORITIZED, one=0)
+    send(pair, "one", 2)
+    taker = Taker(pair, one_shot=True)
+    (done,) = taker.waiter.answers
+    assert (done.queue, done.member_queue) == ("one", "one")
+    direct = Taker(pair, one_shot=True)
+    direct_done = direct.waiter.answers[0]
+    assert direct_done.member_queue == "one"

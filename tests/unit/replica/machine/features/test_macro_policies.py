@@ -15,6 +15,7 @@ from replica.machine.plan.fan_in import asked_in_order
 from replica.machine.plan.lease import plan_lease
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_UPDATE
 from tandemq.v1 import macro_service_pb2 as pb
+from tandemq.v1.common_pb2 import REASON_QUEUE_FULL
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tests.unit.replica.machine.driver import Driver, batch_of, indexes_of
 
@@ -105,13 +106,16 @@ class World:
         sequence = self.driver.master.last_sequence("m", b"p") + 1
         call = EnqueueCall("m", b"p", sequence, columns_of(batch_of([1], queue="m")), "a")
         chosen = self.model.choose(taking=False)
-        if chosen is None:
+        if not any(member.enabled for member in self.model.members):
             with pytest.raises(Refused):
                 plan_deal(state, self.driver.now_ms, state.macros.by_name["m"], call)
             return
         plan = plan_deal(state, self.driver.now_ms, state.macros.by_name["m"], call)
         assert isinstance(plan, Fresh)
         self.driver.order(plan.header)
+        if chosen is None:
+            assert [each.reason for each in plan.header.enqueue.refusals] == [REASON_QUEUE_FULL]
+            return
         assert plan.header.enqueue.queue == f"q{chosen}"
         self.when += 1
         self.model.members[chosen].put(4, self.when)
@@ -120,7 +124,7 @@ class World:
         """One message, from the macro queue."""
         state, chosen = self.driver.master.state, self.model.choose(taking=True)
         macro = state.macros.by_name["m"]
-        asked = next(asked_in_order(state, macro, immediate=True), None)
+        asked = next(asked_in_order(state, macro, self.driver.now_ms, immediate=True), None)
         if asked is None or chosen is None:
             assert (asked, chosen) == (None, None)
             return

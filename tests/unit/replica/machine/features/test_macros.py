@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 
 from replica.machine import EnqueueCall, Fresh, Limits, MacroCall, Refused, Repeated, SettleCall, columns_of
-from replica.machine.features.macros import ADD, CREATE, DELETE, REMOVE, plan_macro, shown_macro
+from replica.machine.features import macros
+from replica.machine.features.macros import (
+    ADD,
+    CREATE,
+    DELETE,
+    REMOVE,
+    page_of_macros,
+    plan_macro,
+    shown_macro,
+)
 from replica.machine.plan.deal import plan_deal
 from replica.machine.plan.fan_in import asked_in_order
 from replica.machine.plan.settle_macro import plan_settle_macro
@@ -114,6 +123,23 @@ def test_what_does_not_fit_is_refused_by_the_members_name() -> None:
     assert members(driver) == [("q1", 0)]
 
 
+def test_a_member_changes_into_nothing_that_could_not_be_added() -> None:
+    """R074: while it is configured its type can be changed still."""
+    driver = made(pb.MACRO_POLICY_PRIORITIZED, "q1", relationship=CONSUMER)
+    driver.queue(record_pb2.QUEUE_ACTION_CREATE, "q2", configuring=True)
+    change(driver, ADD, queue="q2")
+    asks = admin_pb2.QueueConfig(queue_type=admin_pb2.QUEUE_TYPE_TWO_WAY)
+    for config in (asks, admin_pb2.QueueConfig(single_active=True)):
+        with pytest.raises(Refused, match="q2 could not be a member of macro queue m any more") as caught:
+            driver.queue(record_pb2.QUEUE_ACTION_UPDATE, "q2", config=config)
+        assert (caught.value.reason, caught.value.metadata) == (
+            common_pb2.REASON_CONFIG_MISMATCH,
+            {"queue": "m", "member": "q2"},
+        )
+    change(driver, REMOVE, queue="q2")
+    driver.queue(record_pb2.QUEUE_ACTION_UPDATE, "q2", config=asks)
+
+
 def test_there_are_limits() -> None:
     driver = Driver(Limits(macros_max=1, macro_members_max=1))
     change(driver, CREATE)
@@ -157,8 +183,6 @@ def test_turns_go_round_and_pass_over_who_cannot() -> None:
     driver.queue(record_pb2.QUEUE_ACTION_UPDATE, "q1", config=admin_pb2.QueueConfig(max_length=1))
     assert sent(driver) == "q3"
     driver.queue(record_pb2.QUEUE_ACTION_CLOSE, "q3")
-    with refused(common_pb2.REASON_QUEUE_FULL, "every member of macro queue m"):
-        plan_sent(driver)
     driver.queue(record_pb2.QUEUE_ACTION_CLOSE, "q1")
     with refused(common_pb2.REASON_ENQUEUE_DISABLED, "no member of macro queue m is open at a"):
         plan_sent(driver)
@@ -201,6 +225,76 @@ def test_a_batch_that_nobody_can_take_whole_enters_as_far_as_there_is_room() -> 
     assert plan_sent(driver, 1, lines=(line,)).header.enqueue.queue == "q2", "nobody overtakes who waits for room"
 
 
+def test_what_finds_every_member_full_is_refused_one_by_one_and_consumes_its_sequences() -> None:
+    """As at a queue: what a producer has sent behind it without waiting follows it. The turn stays where it was."""
+    driver = made(TURNS, "shut")
+    driver.queue(record_pb2.QUEUE_ACTION_CLOSE, "shut")
+    for name in ("q1", "q2"):
+        driver.create(name, max_length=1)
+        change(driver, ADD, queue=name)
+    assert [sent(driver) for _ in range(2)] == ["q1", "q2"]
+    for _ in range(2):
+        plan = plan_sent(driver, 2)
+        assert isinstance(plan, Fresh)
+        op = plan.header.enqueue
+        reasons = [(each.ordinal, each.reason) for each in op.refusals]
+        assert reasons == [(0, common_pb2.REASON_QUEUE_FULL), (1, common_pb2.REASON_QUEUE_FULL)]
+        driver.order(plan.header)
+    assert driver.master.last_sequence("m", b"p") == 6
+    driver.queue(record_pb2.QUEUE_ACTION_PURGE, "q1")
+    driver.queue(record_pb2.QUEUE_ACTION_PURGE, "q2")
+    assert sent(driver) == "q1"
+    lines = tuple(number for name in ("q1", "q2") if (number := driver.master.queue_id(name)))
+    waited = plan_sent(driver, 1, lines=lines).header.enqueue
+    assert [each.reason for each in waited.refusals] == [common_pb2.REASON_QUEUE_FULL], "there is a line for the room"
+
+
+def of_ids(driver: Driver, *ids: str) -> record_pb2.EnqueueOp:
+    """What messages with these dedup ids came to."""
+    batch = batch_of([10] * len(ids), queue="m", dedup_ids=ids)
+    call = EnqueueCall("m", b"p", driver.master.last_sequence("m", b"p") + 1, columns_of(batch), "a")
+    macro = driver.master.state.macros.by_name["m"]
+    plan = driver.plan(lambda: plan_deal(driver.master.state, driver.now_ms, macro, call))
+    assert isinstance(plan, Fresh)
+    driver.order(plan.header)
+    return plan.header.enqueue
+
+
+def test_a_dedup_id_finds_the_member_that_it_was_dealt_to() -> None:
+    """Whoever's turn it is: at another one the message would be there twice."""
+    driver = made(TURNS)
+    assert of_ids(driver, "x", "y").queue == "q1"
+    again = of_ids(driver, "y")
+    assert (again.queue, [(each.ordinal, each.index) for each in again.duplicates]) == ("q1", [(0, 2)])
+    driver.master = driver.restored()
+    more = of_ids(driver, "z", "x")
+    assert (more.queue, [each.ordinal for each in more.duplicates], more.first_index) == ("q1", [1], 3)
+    assert of_ids(driver, "n").queue == "q2"
+    with refused(common_pb2.REASON_BAD_REQUEST, "entered different members, dedup id 'n' queue q2 and 'x' queue q1"):
+        of_ids(driver, "n", "x")
+    driver.queue(record_pb2.QUEUE_ACTION_UPDATE, "q1", config=admin_pb2.QueueConfig(enqueue_enabled=False))
+    assert of_ids(driver, "x").first_index == 0, "what is there already needs nobody who takes messages"
+    with refused(common_pb2.REASON_ENQUEUE_DISABLED, "q1"):
+        of_ids(driver, "x", "new")
+    driver.now_ms += 700_000
+    assert of_ids(driver, "x").queue == "q3", "the window is over"
+    assert list(driver.master.state.macros.by_name["m"].dealt.items())[-1][0] == "x"
+    change(driver, REMOVE, queue="q3")
+    assert of_ids(driver, "x").queue == "q2", "it is no member any more"
+
+
+def test_no_more_dedup_ids_are_kept_than_the_members_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = made(TURNS, "q1")
+    driver.queue(record_pb2.QUEUE_ACTION_UPDATE, "q1", config=admin_pb2.QueueConfig(dedup_max=2))
+    for name in "abcd":
+        of_ids(driver, name)
+    dealt = driver.master.state.macros.by_name["m"].dealt
+    assert list(dealt) == ["c", "d"]
+    monkeypatch.setattr(macros, "DEALT_MAX", 1)
+    of_ids(driver, "e")
+    assert list(dealt) == ["e"]
+
+
 def test_a_repetition_finds_the_first_dealing() -> None:
     """M2: although the members have changed since."""
     driver = made(TURNS)
@@ -235,7 +329,8 @@ def test_members_are_asked_by_priority_and_then_as_they_were_added() -> None:
 
     def asked() -> list[str]:
         macro = driver.master.state.macros.by_name["m"]
-        return [each.queue.name for each in asked_in_order(driver.master.state, macro, immediate=False)]
+        found = asked_in_order(driver.master.state, macro, driver.now_ms, immediate=False)
+        return [each.queue.name for each in found]
 
     for name in ("q2", "q1"):
         driver.send(1, queue=name)
@@ -243,7 +338,7 @@ def test_members_are_asked_by_priority_and_then_as_they_were_added() -> None:
     driver.send(1, queue="top")
     assert asked() == ["top", "q1", "q2"]
     driver.queue(record_pb2.QUEUE_ACTION_UPDATE, "top", config=admin_pb2.QueueConfig(dequeue_enabled=False))
-    driver.queue(record_pb2.QUEUE_ACTION_UPDATE, "q1", config=admin_pb2.QueueConfig(single_active=True))
+    driver.queue(record_pb2.QUEUE_ACTION_CLOSE, "q1")
     assert asked() == ["q2"]
 
 
@@ -280,6 +375,23 @@ def test_a_settlement_by_the_macro_queues_name_finds_the_member() -> None:
     assert settled(late) == [1]
 
 
+def test_the_oldest_message_of_a_member_is_one_that_is_given() -> None:
+    """R079: one whose time is over is given to nobody, and what stands behind it is younger than the other member's."""
+    driver = made(pb.MACRO_POLICY_CHRONOLOGICAL, "q1", "q2", relationship=CONSUMER)
+    driver.enqueue(batch_of([1], ttls_ms=[50], queue="q2"))
+    driver.enqueue(batch_of([1, 1], ttls_ms=[50, 0], queue="q1"))
+    driver.enqueue(batch_of([1], queue="q2"))
+    macro = driver.master.state.macros.by_name["m"]
+
+    def asked() -> list[tuple[str, int]]:
+        found = asked_in_order(driver.master.state, macro, driver.now_ms, immediate=False)
+        return [(each.queue.name, each.most) for each in found]
+
+    assert asked() == [("q2", 1), ("q1", 2)]
+    driver.now_ms += 60
+    assert asked() == [("q1", 1), ("q2", 1)]
+
+
 def test_a_settlement_by_the_macro_queues_name_touches_no_other_queue() -> None:
     """Whoever may receive from it need not have any right on the others: neither by their lease nor by their name."""
     driver = made(pb.MACRO_POLICY_PRIORITIZED, "q1", relationship=CONSUMER)
@@ -291,6 +403,32 @@ def test_a_settlement_by_the_macro_queues_name_touches_no_other_queue() -> None:
         headers, (result,) = plan_settle_macro(driver.master.state, driver.now_ms, SettleCall("m", [held]))
         assert headers == []
         assert (result.settled, result.error.reason) == (0, common_pb2.REASON_LEASE_LOST)
+
+
+def test_they_are_listed_page_by_page() -> None:
+    driver = Driver()
+    for name in ("c", "a", "b"):
+        change(driver, CREATE, name)
+    pages: list[list[str]] = []
+    after = ""
+    while True:
+        page, after = page_of_macros(driver.master.state, after, 2)
+        pages.append([each.name for each in page])
+        if not after:
+            break
+    assert pages == [["a", "b"], ["c"]]
+    assert page_of_macros(driver.master.state, "c", 2) == ([], "")
+
+
+def test_a_page_has_so_many_members_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(macros, "PAGE_MEMBERS_MAX", 2)
+    driver = made(TURNS)
+    change(driver, CREATE, "n")
+    change(driver, CREATE, "o")
+    assert [[each.name for each in page_of_macros(driver.master.state, after, 9)[0]] for after in ("", "m")] == [
+        ["m"],
+        ["n", "o"],
+    ]
 
 
 def test_a_repeated_change_finds_its_first_answer() -> None:
@@ -307,3 +445,4 @@ def test_without_macro_queues_a_snapshot_reads_as_before() -> None:
     assert driver.restored().digest() == driver.master.digest()
     assert not driver.master.state.macros.by_id
     assert not driver.master.state.macros.of_member
+    assert not driver.master.state.macros.homes

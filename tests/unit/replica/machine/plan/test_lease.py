@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replica.machine import Limits, Machine
+from replica.machine import AliasCall, Limits, Machine
+from replica.machine.plan.names import plan_alias
 from replica.machine.plan.settle import settled_key
 from replica.machine.plan.time import next_due_ms
 from tandemq.peer.v1 import record_pb2
@@ -364,3 +365,16 @@ def test_who_watches_hears_of_each_record_since_and_nobody_else_pays(driver):
     assert driver.master.watch(9) is not changes
     driver.send(1, queue="other")
     assert list(changes.queues) == [1]
+
+
+def test_a_settlement_that_names_another_queue_changes_nothing(driver: Driver) -> None:
+    """A consumer of a macro queue names the member; a call about another queue is a mistake, and no message of it."""
+    driver.order(plan_alias(driver.master.state, driver.now_ms, AliasCall("other", "q", b"", 0)))
+    driver.send(1)
+    lease_id, _ = driver.lease()
+    settlement = queue_service_pb2.Settlement(lease_id=lease_id, ranges=ranges_of((1, 1)), outcome=ACK, queue="r")
+    (result,) = driver.settle(settlement)
+    assert (result.settled, result.error.reason) == (0, common_pb2.REASON_BAD_REQUEST)
+    assert "it names queue r, and the call is about queue q" in result.error.message
+    settlement.queue = "other"
+    assert driver.settle(settlement)[0].settled == 1

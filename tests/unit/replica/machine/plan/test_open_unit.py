@@ -154,7 +154,7 @@ def test_a_consumer_that_comes_back_does_not_release_what_its_unit_has(driver: D
     driver.send(2)
     lease_id, _ = driver.lease(1)
     got(driver)
-    assert [each for each, _ in driver.master.leases_above(1, b"consumer", 0)] == [lease_id]
+    assert [each.lease_id for each in driver.master.leases_above(1, b"consumer", 0)] == [lease_id]
 
 
 def checked(driver: Driver, settlements: Sequence[Settlement]) -> Refused | None:
