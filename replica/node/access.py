@@ -36,10 +36,13 @@ def access_of(config: ManagerConfig, home: Callable[[], Domain]) -> Access:
 
 
 class Asker(Protocol):
-    """Asks whether the caller of a stream may do what a later frame of it wants."""
+    """Asks whether a caller may do what comes after its call was let in: a later frame, the commit of a unit."""
 
     async def problem_of(self, context: Any, right: int, queue: str) -> Failed | None:
         """None: it may."""
+
+    def wanted_of(self, method: str, request: bytes) -> list[tuple[int, str]]:
+        """The rights that a call needs, with the queues."""
 
 
 class Access:

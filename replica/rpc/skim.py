@@ -43,6 +43,24 @@ def names_at(found: Any, path: str) -> Iterator[str]:
         yield from names_at(value, rest)
 
 
+def entries_at(found: Any, path: str, most: int) -> int:
+    """How many entries of repeated fields lead there: what a walk costs. Beyond `most` it is not counted on."""
+    level, total = [found], 0
+    for name in path.split("."):
+        below: list[Any] = []
+        for each in level:
+            value = getattr(each, name)
+            if not each.DESCRIPTOR.fields_by_name[name].is_repeated:
+                below.append(value)
+                continue
+            total += len(value)
+            if total > most:
+                return total
+            below += value
+        level = below
+    return total
+
+
 def is_set(found: Any, path: str) -> bool:
     """Whether that message is in the request, or in one of those that a repeated field has."""
     field, _, rest = path.partition(".")

@@ -19,10 +19,10 @@ from replica.machine import Refused
 from replica.machine.features.rights import right_name
 from replica.machine.state.rights import ALL, OF_PAIR
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.skim import Skim, is_set, names_at
+from replica.rpc.skim import Skim, entries_at, is_set, names_at
 from replica.services import forward
 from replica.services.elsewhere import onward_of
-from replica.services.needs import ADMINISTRATOR, NEEDS, SEE, Need
+from replica.services.needs import ADMINISTRATOR, LINK, LINK_WRITERS, NEEDS, SEE, Need
 from replica.services.right_answers import decision
 from tandemq.v1 import rights_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 PACKAGE = "tandemq.v1."
 WAITING = frozenset(("QueueService/Dequeue", "QueueService/WaitCompletion"))
 """Calls that wait for others, and give what they had not asked for if their right goes meanwhile: they end with it."""
+
+ENTRIES_MAX = 1 << 15
+"""Of what leads to names in one request: more than any call may have, and looked at in some 50 ms."""
+NAMES_AT_ONCE = 500
+"""Looked up before everybody else is served."""
 
 log = logging.getLogger("tandemq.rights")
 
@@ -59,6 +64,14 @@ class Row(NamedTuple):
     skim: Skim
 
 
+class Committed(NamedTuple):
+    """Rights, as committed at some moment."""
+
+    of: object
+    """Another one after a transfer of the state."""
+    version: int
+
+
 @dataclass(slots=True, eq=False)
 class Admitted:
     """A call that has been let in and goes on for as long as it has its rights."""
@@ -67,6 +80,10 @@ class Admitted:
     path: str
     wanted: Sequence[RightWanted]
     task: asyncio.Task[Any] | None
+    looked: Committed
+    """By what it was let in, where its rights are committed here."""
+    since: int = 0
+    """The master has said so by rights of this version: until they are committed here, nothing here says otherwise."""
     lost: RightWanted | None = None
 
 
@@ -77,8 +94,9 @@ class Guard:
         self.members = members
         self.access = access
         self._admitted: set[Admitted] = set()
-        self._seen: tuple[object, int] = (None, 0)
-        """Which rights, and which version of them, all that is let in was looked at by."""
+        self._rows: dict[str, Row] = {}
+        self._seen = Committed(None, 0)
+        """By what all that is let in was looked at."""
 
     def guarded(self, handler: grpc.ServiceRpcHandler) -> AskedService:
         """The same service, for callers from a network."""
@@ -86,30 +104,47 @@ class Guard:
 
     def look(self, _now_ms: int) -> None:
         """Ends what has lost its right."""
-        in_force = self.access.in_force
-        seen = in_force, in_force.version
+        seen = self._now()
         if seen == self._seen:
             return
         self._seen = seen
         for call in self._admitted:
-            lost = next((each for each in call.wanted if not self._has(call.who, each)), None)
+            lost = self._lost(call, seen)
             if lost is not None and call.lost is None and call.task is not None:
                 call.lost = lost
                 call.task.cancel()
+
+    def _now(self) -> Committed:
+        in_force = self.access.in_force
+        return Committed(in_force, in_force.version)
+
+    def _lost(self, call: Admitted, seen: Committed) -> RightWanted | None:
+        """What it may no more."""
+        if seen.version < call.since or seen == call.looked:
+            return None
+        return next((each for each in call.wanted if not self._has(call.who, each)), None)
 
     async def problem_of(self, context: Any, right: int, queue: str) -> Failed | None:
         """See Asker."""
         return await self._problem(self.access.caller(context), RightWanted(right, queue), context)
 
+    def wanted_of(self, method: str, request: bytes) -> list[tuple[int, str]]:
+        """See Asker."""
+        if method not in self._rows:
+            self._rows[method] = row_of(f"/{PACKAGE}{method}")
+        found = self._rows[method].skim.read(request)
+        assert found is not None, "its handler has read it"
+        return [(each.right, each.queue) for each in _wanted(self._rows[method].needs, found)]
+
     async def admit(self, row: Row, request: bytes, context: Any) -> Admitted:
         """Refuses the call, or says what it was let in for."""
-        access = self.access
+        access, looked = self.access, self._now()
         if claims := access.claims_of(context):
             text = f"only the other member of the pair may send the metadata {', '.join(claims)}"
             await self._refuse(context, row.path, _denied(text, access.caller(context), "member", "metadata"))
         who = access.caller(context)
         if access.stands_above(who):
-            return Admitted(who, row.path, (), None)
+            return Admitted(who, row.path, (), None, looked)
         if not who:
             text = "the certificate names nobody here: it needs one URI, tandemq:principal/NAME"
             await self._refuse(context, row.path, _denied(text, "", "", row.path))
@@ -117,16 +152,21 @@ class Guard:
         if found is None:
             text = "the request is not what its method takes"
             await self._refuse(context, row.path, refusal(Reason.REASON_BAD_REQUEST, text))
-        wanted = list(_wanted(row.needs, found))
-        for each in wanted:
-            if (problem := await self._problem(who, each, context)) is not None:
+        if (problem := _too_many(row, request, found)) is not None:
+            await self._refuse(context, row.path, problem)
+        admitted = Admitted(who, row.path, list(_wanted(row.needs, found)), asyncio.current_task(), looked)
+        for place, each in enumerate(admitted.wanted, 1):
+            if (problem := await self._problem(who, each, context, admitted)) is not None:
                 await self._refuse(context, row.path, problem)
-        return Admitted(who, row.path, wanted, asyncio.current_task())
+            if place % NAMES_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return admitted
 
     async def carried_out(self, admitted: Admitted, handle: Any, request: Any, context: Any) -> Any:
         """Answers the call, and ends it when one of its rights goes."""
         self._admitted.add(admitted)
         try:
+            await self.check_still(admitted, context)
             return await handle(request, context)
         except asyncio.CancelledError:
             if admitted.lost is None:
@@ -137,17 +177,29 @@ class Guard:
         finally:
             self._admitted.discard(admitted)
 
-    async def _problem(self, who: str, wanted: RightWanted, context: Any) -> Failed | None:
+    async def check_still(self, admitted: Admitted, context: Any) -> None:
+        """Rights may have changed while others of the call were asked about, before anybody looked at it again."""
+        lost = self._lost(admitted, self._now())
+        if lost is not None:
+            await self._refuse(context, admitted.path, self._refusal(admitted.who, lost))
+
+    async def _problem(
+        self, who: str, wanted: RightWanted, context: Any, admitted: Admitted | None = None
+    ) -> Failed | None:
         if self._has(who, wanted):
             return None
-        if wanted.right == ADMINISTRATOR:
+        if wanted.right in (ADMINISTRATOR, LINK):
             return self._refusal(who, wanted)
         answer = await self._master_says(who, wanted, context)
+        if admitted is not None:
+            admitted.since = max(admitted.since, answer.version)
         if answer.visible if wanted.right == SEE else answer.allowed:
             return None
         return self._refusal(who, wanted, visible=answer.visible)
 
     def _has(self, who: str, wanted: RightWanted) -> bool:
+        if wanted.right == LINK:
+            return who.startswith(f"member/{_link_of(wanted.queue)}/")
         names = names_of(self.members, wanted.queue)
         return self.access.sees(who, *names) if wanted.right == SEE else self.access.may(who, wanted.right, *names)
 
@@ -168,6 +220,9 @@ class Guard:
         right, queue = wanted.right, wanted.queue
         if right == ADMINISTRATOR:
             return _denied(f"{who} is no administrator of this pair ([security] administrators)", who, "rights", "pair")
+        if right == LINK:
+            text = f"{who} is no member of {_link_of(queue)!r}, and cannot send as a link of it"
+            return _denied(text, who, "link", queue)
         if queue and queue != ALL and not wanted.makes:
             there = self.access.sees(who, *names_of(self.members, queue)) if visible is None else visible
             if not there:
@@ -218,7 +273,10 @@ class Opened:
         frame = await self._context.read()
         if isinstance(frame, bytes):
             found = await self._guard.admit(self._row, frame, self._context)
-            self._admitted.who, self._admitted.wanted = found.who, found.wanted
+            admitted = self._admitted
+            admitted.who, admitted.wanted = found.who, found.wanted
+            admitted.looked, admitted.since = found.looked, found.since
+            await self._guard.check_still(admitted, self._context)
         self.read = self._context.read  # later frames go by
         return frame
 
@@ -244,7 +302,7 @@ def _guarded(guard: Guard, row: Row, plain: Any) -> Any:
         return grpc.unary_stream_rpc_method_handler(streamed)
 
     async def both(requests: Any, context: Any) -> Any:
-        admitted = Admitted("", row.path, (), asyncio.current_task())
+        admitted = Admitted("", row.path, (), asyncio.current_task(), Committed(None, 0))
         opened = Opened(guard, row, context, admitted)
         return await guard.carried_out(admitted, plain.stream_stream, requests, opened)
 
@@ -290,10 +348,29 @@ def _wanted(needs: tuple[Need, ...], found: Any) -> Iterator[RightWanted]:
         names = dict.fromkeys(names_at(found, need.path))
         if need.optional:
             names.pop("", None)
+        if need.or_all and "" in names:
+            names[ALL] = names.pop("")
         if not names and need.or_all:
             names[ALL] = None
         for name in names:
-            yield RightWanted(need.right, name, need.makes)
+            if name.startswith(need.begins):
+                yield RightWanted(need.right, name, need.makes)
+
+
+def _too_many(row: Row, request: bytes, found: Any) -> Failed | None:
+    """An entry takes two bytes at least: a request that is shorter is not counted."""
+    if len(request) <= 2 * ENTRIES_MAX:
+        return None
+    for path in {each for need in row.needs for each in (need.path, need.when) if each}:
+        if entries_at(found, path, ENTRIES_MAX) > ENTRIES_MAX:
+            text = f"a request with more than {ENTRIES_MAX} entries in {path}: make it smaller"
+            return refusal(Reason.REASON_BAD_REQUEST, text, {"limit": str(ENTRIES_MAX)})
+    return None
+
+
+def _link_of(name: str) -> str:
+    """The manager that sends: as it is named, or within the name of the link's writer."""
+    return name.removeprefix(LINK_WRITERS).partition("/")[0]
 
 
 def _denied(text: str, who: str, right: str, what: str) -> Failed:

@@ -6,11 +6,16 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from replica.machine.state.rights import ADMINISTER, BROWSE, CONSUME, OBSERVE, OPERATE, PRODUCE
+from replica.machine.state.system_names import CONSUMER
 
 ADMINISTRATOR = -1
 """Only whoever the configuration names."""
 SEE = 0
 """Any right on the queue."""
+LINK = -2
+"""To bring messages as that manager's link: members of the pair of that name alone."""
+LINK_WRITERS = f"{CONSUMER}/"
+"""What the writers of links begin with; the manager that sends follows."""
 
 
 class Need(NamedTuple):
@@ -29,6 +34,8 @@ class Need(NamedTuple):
     """The queue need not be there."""
     some: bool = False
     """The right on some queue is enough: the call does not say which, and works by an id or a name of the caller's."""
+    begins: str = ""
+    """Only names that begin so are asked about."""
 
 
 def on(right: int, *paths: str) -> tuple[Need, ...]:
@@ -60,7 +67,9 @@ ANYBODY: tuple[Need, ...] = ()
 """Whoever has a certificate of the authority. What is answered goes by the caller's rights."""
 ADMINISTRATORS = (Need(ADMINISTRATOR),)
 ALL_MESSAGES = (Need(BROWSE, or_all=True),)
+AS_LINK = Need(LINK, "writer", optional=True, begins=LINK_WRITERS)
 OWN_BATCHES = (Need(PRODUCE, some=True),)
+OWN_WRITER = (*OWN_BATCHES, AS_LINK)
 _MADE = (Need(ADMINISTER, "name", makes=True), *perhaps(PRODUCE, "config.dead_letter_queue"))
 _OWN = on(ADMINISTER, "name")
 
@@ -82,10 +91,12 @@ NEEDS = MappingProxyType(
         "QueueService/WaitCompletion": on(PRODUCE, "queue"),
         "QueueService/WatchCompletions": on(PRODUCE, "queue"),
         "QueueService/WatchQueues": on(SEE, "watches.queue"),
-        "ReactionService/React": _reaction("reaction", "queue", "more_queues"),
+        "ReactionService/React": (*_reaction("reaction", "queue", "more_queues"), AS_LINK),
         "TransactionService/Transact": (
             *perhaps(CONSUME, "settles.queue"),
             *perhaps(PRODUCE, "puts.queue", "puts.messages.reply_to"),
+            *perhaps(LINK, "forwarder"),
+            AS_LINK,
         ),
         "TransactionService/Begin": on(SEE, "queue"),
         "TransactionService/Work": on(SEE, "begin.queue"),
@@ -93,13 +104,13 @@ NEEDS = MappingProxyType(
             *perhaps(PRODUCE, "puts.queue", "puts.messages.reply_to"),
             *_reaction("puts.reaction", "puts.queue"),
         ),
-        "TransactionService/Rollback": ANYBODY,  # by the id that its owner alone has
+        "TransactionService/Rollback": ANYBODY,  # a unit is its principal's alone
         "TransactionService/ListUnits": pair(OBSERVE),
         "StageService/Stage": (*on(PRODUCE, "batch.queue"), *perhaps(PRODUCE, "batch.messages.reply_tos")),
-        "StageService/Publish": OWN_BATCHES,
+        "StageService/Publish": OWN_WRITER,  # and once more where its rows enter (services/messages/stage.py)
         "StageService/Abort": OWN_BATCHES,
-        "StageService/GetWriter": OWN_BATCHES,
-        "StageService/ReleaseWriter": OWN_BATCHES,
+        "StageService/GetWriter": OWN_WRITER,
+        "StageService/ReleaseWriter": OWN_WRITER,
         "BatchService/LeaseBatch": on(CONSUME, "queue"),
         "BatchService/ReadBatch": on(CONSUME, "queue"),
         "BatchService/AckBatch": on(CONSUME, "queue"),

@@ -21,6 +21,7 @@ def decision(access: Access, who: str, right: int, names: Sequence[str]) -> pb.T
         allowed=bool(right) and access.may(who, right, *names),
         administrator=access.stands_above(who),
         visible=named and right not in OF_PAIR and access.sees(who, *names),
+        version=access.in_force.version,
     )
     grants = (access.in_force.deciding(who, right, name) for name in names)
     grant = next((each for each in grants if each is not None), None)

@@ -121,15 +121,17 @@ class TestRightRequest(_message.Message):
     def __init__(self, principal: _Optional[str] = ..., right: _Optional[_Union[Right, str]] = ..., queue: _Optional[str] = ...) -> None: ...
 
 class TestRightResponse(_message.Message):
-    __slots__ = ("header", "allowed", "administrator", "grant", "visible")
+    __slots__ = ("header", "allowed", "administrator", "grant", "visible", "version")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     ALLOWED_FIELD_NUMBER: _ClassVar[int]
     ADMINISTRATOR_FIELD_NUMBER: _ClassVar[int]
     GRANT_FIELD_NUMBER: _ClassVar[int]
     VISIBLE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     allowed: bool
     administrator: bool
     grant: RightGrant
     visible: bool
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., allowed: bool = ..., administrator: bool = ..., grant: _Optional[_Union[RightGrant, _Mapping]] = ..., visible: bool = ...) -> None: ...
+    version: int
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., allowed: bool = ..., administrator: bool = ..., grant: _Optional[_Union[RightGrant, _Mapping]] = ..., visible: bool = ..., version: _Optional[int] = ...) -> None: ...

@@ -31,6 +31,10 @@ from tandemq.v1 import (
     queue_admin_service_pb2_grpc,
     queue_service_pb2,
     queue_service_pb2_grpc,
+    stage_service_pb2,
+    stage_service_pb2_grpc,
+    transaction_service_pb2,
+    transaction_service_pb2_grpc,
 )
 from tests.integration.support import new_id, roles
 from tests.support.clusters import patient
@@ -222,6 +226,62 @@ async def test_a_revoked_right_ends_what_is_open(pair: Cluster, folder: Path, op
                     async with asyncio.timeout(OUTER_S):
                         await call
                 assert caught.value.reason == "QUEUE_NOT_FOUND"
+
+
+async def test_a_unit_whose_right_was_revoked_since_its_begin_is_refused_at_its_commit(
+    pair: Cluster, folder: Path, ops: aio.Client
+) -> None:
+    """It stays open: with the right it commits, and without it nothing of it happens."""
+    await ops.create_queue("units")
+    for member in ("a", "b"):
+        await ops.grant_right("shop", "produce", "units")
+        await ops.grant_right("shop", "consume", "units")
+        await ops.send("units", b"got")
+        async with opener_of(str(folder / "shop"))(pair.endpoint(member), ()) as channel:
+            units = transaction_service_pb2_grpc.TransactionServiceStub(channel)
+            queues = queue_service_pb2_grpc.QueueServiceStub(channel)
+            begin = transaction_service_pb2.BeginRequest(queue="units", request_id=new_id())
+            unit = (await units.Begin(begin, timeout=OUTER_S)).unit_id
+            put = queue_service_pb2.EnqueueRequest(
+                queue="units", request_id=new_id(), unit_id=unit, messages=[{"payload": b"put"}]
+            )
+            await queues.Enqueue(put, timeout=OUTER_S)
+            got = queue_service_pb2.DequeueRequest(queue="units", request_id=new_id(), unit_id=unit)
+            assert len((await queues.Dequeue(got, timeout=OUTER_S)).messages) == 1
+            for right in ("produce", "consume"):
+                await ops.revoke_right("shop", right, "units")
+                with pytest.raises(grpc.aio.AioRpcError) as caught:
+                    await units.Commit(transaction_service_pb2.CommitRequest(unit_id=unit), timeout=OUTER_S)
+                assert from_rpc_error(caught.value).reason == "PERMISSION_DENIED"
+                await ops.grant_right("shop", right, "units")
+            await units.Commit(transaction_service_pb2.CommitRequest(unit_id=unit), timeout=OUTER_S)
+        assert [bytes(each.payload) for each in await ops.dequeue("units")] == [b"put"]
+        await ops.purge_queue("units")
+
+
+async def test_rows_are_published_where_their_publisher_may_produce(
+    pair: Cluster, folder: Path, ops: aio.Client
+) -> None:
+    """What was staged may be published hours later, and by whoever knows its id."""
+    await ops.create_queue("rows")
+    await ops.grant_right("shop", "produce", "rows")
+    async with opener_of(str(folder / "shop"))(pair.endpoint("a"), ()) as channel:
+        stages = stage_service_pb2_grpc.StageServiceStub(channel)
+        stage = stage_service_pb2.StageRequest(stage_id=new_id(), part=1, batch={"queue": "rows"})
+        stage.batch.messages.payloads.append(b"row")
+        await stages.Stage(stage, timeout=OUTER_S)
+        publish = stage_service_pb2.PublishRequest(writer="shop", query_id="q", batch=0, stage_ids=[stage.stage_id])
+        await ops.grant_right("shop", "produce", "elsewhere")
+        await ops.revoke_right("shop", "produce", "rows")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stages.Publish(publish, timeout=OUTER_S)
+        assert from_rpc_error(caught.value).reason == "QUEUE_NOT_FOUND"
+        await ops.grant_right("shop", "produce", "rows")
+        assert (await stages.Publish(publish, timeout=OUTER_S)).queues[0].rows == 1
+        release = stage_service_pb2.ReleaseWriterRequest(writer="xmit/elsewhere/main/pair")
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stages.ReleaseWriter(release, timeout=OUTER_S)
+        assert from_rpc_error(caught.value).reason == "PERMISSION_DENIED"
 
 
 async def test_commands_grant_test_list_and_revoke(pair: Cluster, folder: Path) -> None:

@@ -39,6 +39,10 @@ class OpenUnit:
     begun_ms: int
     ends_ms: int
     """Domain time."""
+    who: str = ""
+    """The principal whose it is."""
+    rights: set[tuple[int, str]] = field(default_factory=set)
+    """What its calls needed, by right and queue; for whoever looks at them."""
     got: dict[int, Got] = field(default_factory=dict)
     """By lease id."""
     settles: dict[int, list[Settlement]] = field(default_factory=dict)

@@ -131,7 +131,8 @@ class OpenUnits:
         self._begun += 1
         name = (self.shared.state.epoch & _EPOCHS).to_bytes(4, "big") + (self._begun & _EPOCHS).to_bytes(4, "big")
         begun_ms = self.orders.time_ms
-        unit = OpenUnit(prefix_of(self.shared) + name, self._begun, call.client_id, begun_ms, begun_ms + timeout_ms)
+        unit_id = prefix_of(self.shared) + name
+        unit = OpenUnit(unit_id, self._begun, call.client_id, begun_ms, begun_ms + timeout_ms, call.who)
         self._units[unit.unit_id] = self._by_number[unit.number] = unit
         self._ends.push(unit.ends_ms, 0, unit.number)
         return UnitBegun(unit.unit_id, timeout_ms)

@@ -111,6 +111,8 @@ class BeginUnit(NamedTuple):
 
     client_id: bytes
     timeout_ms: int
+    who: str = ""
+    """The principal whose it is."""
 
 
 class PutInUnit(NamedTuple):

@@ -18,6 +18,8 @@ ALL = "**"
 """Every queue of this manager. No queue is called so."""
 ELSEWHERE = "//"
 """What a queue of another manager begins with."""
+NAME_CHARS_MAX = 2 + 64 + 1 + 255
+"""Of `//manager/name`. No grant covers what is longer: it is no queue's name, and has as many patterns as slashes."""
 
 
 class Key(NamedTuple):
@@ -54,6 +56,8 @@ class InForce:
     def deciding(self, principal: str, right: int, name: str) -> Grant | None:
         """The narrowest grant of this right on a queue, or with an empty name on the pair; None: there is none."""
         grants = self._grants
+        if len(name) > NAME_CHARS_MAX:
+            return None
         for pattern in covering(name):
             if (found := grants.get(Key(principal, right, pattern))) is not None:
                 return found

@@ -34,6 +34,8 @@ from replica.services.elsewhere import Onward, ensure, onward_of, stamp
 from replica.services.locality import check_origin, problem_of_origin
 from replica.services.messages.enqueue import columns_and_body, problem_of_unit_bytes
 from replica.services.messages.entering import check_size
+from replica.services.messages.unit_owners import UnitOwners
+from replica.services.messages.unit_rows import row_of, rows_of
 from replica.services.weighing import problem_of_commit
 from tandemq.finding.names import is_full
 from tandemq.v1 import queue_service_pb2 as queue_pb2
@@ -45,17 +47,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from replica.core.domain import Domain
-    from replica.core.ordering.open_unit import OpenUnit
     from replica.core.state.calls import OpenUnitCall, SendReply
     from replica.core.state.outcomes import Answer
     from replica.node.members import Members
 
 CLIENT_ID_BYTES_MAX = 64
 UNITS_LISTED = 1_000
-SLICE_PUTS = 500
-"""Read again at a time: everybody else is served between two slices."""
 SLICE_COMMITTED = 50
-"""The same, of puts that come with their commit."""
+"""Puts that come with their commit, looked at at a time: everybody else is served between two slices."""
 
 
 class UnitPut(NamedTuple):
@@ -71,6 +70,7 @@ class OpenUnitHandlers:
 
     def __init__(self, members: Members) -> None:
         self.members = members
+        self.owners = UnitOwners(members)
 
     def methods(self) -> dict[str, grpc.RpcMethodHandler[bytes, bytes]]:
         """Those of TransactionService."""
@@ -96,15 +96,15 @@ class OpenUnitHandlers:
             request,
             context,
             lambda: self.members.of_queue(parsed.queue),
-            lambda domain: self.begin_at(domain, parsed),
+            lambda domain: self.begin_at(domain, parsed, self.owners.who(context)),
         )
 
-    async def begin_at(self, domain: Domain, request: pb.BeginRequest) -> Answered:
-        """At the master of the unit's domain: a BeginResponse."""
+    async def begin_at(self, domain: Domain, request: pb.BeginRequest, who: str) -> Answered:
+        """At the master of the unit's domain: a BeginResponse. `who`: whose it is."""
         if not knows(domain, request.queue):
             text = f"there is no queue {request.queue!r}; create it first"
             return refusal(Reason.REASON_QUEUE_NOT_FOUND, text, {"queue": request.queue})
-        call = BeginUnit(request.client_id, milliseconds(request.timeout))
+        call = BeginUnit(request.client_id, milliseconds(request.timeout), who)
         result = await self._ask(domain, call, request.epoch)
         if isinstance(result, (Failed, Moved)):
             return result
@@ -126,9 +126,11 @@ class OpenUnitHandlers:
         puts = await self._puts_of(parsed, context)
 
         async def committed(domain: Domain) -> Answered:
-            return await self._commit(domain, parsed, puts, member)
+            if (problem := await self.owners.problem_at_commit(domain, parsed.unit_id, context)) is not None:
+                return problem
+            return await self._commit(domain, parsed, puts, member, lambda queue: self.owners.sees(context, queue))
 
-        return await self._asked("TransactionService/Commit", request, context, home, committed)
+        return await self._forward("TransactionService/Commit", request, context, home, committed)
 
     async def _puts_of(self, request: pb.CommitRequest, context: Context) -> list[UnitPut | Failed]:
         """What is wrong whatever the moment aborts the call; what this moment refuses is for a unit that is open."""
@@ -151,7 +153,12 @@ class OpenUnitHandlers:
         return made
 
     async def _commit(
-        self, domain: Domain, request: pb.CommitRequest, puts: Sequence[UnitPut | Failed], member: str
+        self,
+        domain: Domain,
+        request: pb.CommitRequest,
+        puts: Sequence[UnitPut | Failed],
+        member: str,
+        sees: Callable[[str], bool],
     ) -> Answered:
         # One that is not open was committed, or never will be; its commit says which, and its puts are not looked at.
         for place, put in enumerate(puts if domain.orders.units.find(request.unit_id) is not None else (), 1):
@@ -176,7 +183,8 @@ class OpenUnitHandlers:
         row, first_ordinal = Message(persistent=True), 0
         for name, done in zip(result.names, result.puts, strict=True):
             results = results_of(domain.shared.domain, name, [row] * done.count, done, first_ordinal)
-            response.puts.add(queue=name, results=results)
+            if not result.duplicate or sees(name):
+                response.puts.add(queue=name, results=results)
             first_ordinal += done.count
         return response.SerializeToString()
 
@@ -185,7 +193,7 @@ class OpenUnitHandlers:
         if unit is None:
             return CommitUnit(request.unit_id, -1, None, b"", request.min_copies, member)
         changes, queues = unit.changes, [] if unit.replies else list(unit.puts)
-        rows = await _rows_of(unit)
+        rows = await rows_of(unit)
         columns, body = None, b""
         if rows:
             machine = domain.shared.machine
@@ -203,9 +211,13 @@ class OpenUnitHandlers:
         """See TransactionService.Rollback."""
         parsed = await parse(pb.RollbackRequest, request, context)
         home = await self.domain_of(parsed.unit_id, context)
-        return await self._asked(
-            "TransactionService/Rollback", request, context, home, lambda domain: self._rollback(domain, parsed)
-        )  # fmt: skip
+
+        async def rolled_back(domain: Domain) -> Answered:
+            if (problem := self.owners.problem_of(domain, parsed.unit_id, context)) is not None:
+                return problem
+            return await self._rollback(domain, parsed)
+
+        return await self._forward("TransactionService/Rollback", request, context, home, rolled_back)
 
     async def _rollback(self, domain: Domain, request: pb.RollbackRequest) -> Answered:
         result = await self._ask(domain, RollbackUnit(request.unit_id), request.epoch)
@@ -223,7 +235,7 @@ class OpenUnitHandlers:
         async def listed(domain: Domain) -> Answered:
             units = domain.orders.units
             found = units.oldest(min(parsed.max_units or UNITS_LISTED, UNITS_MAX))
-            rows = [_row_of(domain, unit, domain.orders.time_ms) for unit in found]
+            rows = [row_of(domain, unit, domain.orders.time_ms) for unit in found]
             header = header_of(self.members, domain)
             return pb.ListUnitsResponse(header=header, units=rows, total=len(units)).SerializeToString()
 
@@ -253,7 +265,7 @@ class OpenUnitHandlers:
             response.forwarded = asked.call.queue if asked.onward is not None else ""
             return response.SerializeToString()
 
-        return await self._asked("QueueService/Enqueue", request, context, home, put)
+        return await self._asked("QueueService/Enqueue", request, parsed.unit_id, context, home, put)
 
     async def _put_of(
         self, request: queue_pb2.EnqueueRequest, context: Context, stored: bytes = b""
@@ -315,7 +327,7 @@ class OpenUnitHandlers:
             response = queue_pb2.SettleResponse(header=header, results=results, duplicate=result.duplicate)
             return response.SerializeToString()
 
-        return await self._asked("QueueService/Settle", request, context, home, settled)
+        return await self._asked("QueueService/Settle", request, parsed.unit_id, context, home, settled)
 
     async def reply(self, request: bytes, parsed: queue_pb2.ReplyRequest, asked: SendReply, context: Context) -> bytes:
         """See ReplyRequest.unit_id. `asked`: what it would be outside."""
@@ -331,9 +343,27 @@ class OpenUnitHandlers:
             header.copies, header.level = 0, Level.LEVEL_UNSPECIFIED
             return queue_pb2.ReplyResponse(header=header, duplicate=result.duplicate).SerializeToString()
 
-        return await self._asked("QueueService/Reply", request, context, home, kept)
+        return await self._asked("QueueService/Reply", request, parsed.unit_id, context, home, kept)
 
     async def _asked(
+        self,
+        method: str,
+        request: bytes,
+        unit_id: bytes,
+        context: Context,
+        home: Domain,
+        local: Callable[[Domain], Awaitable[Answered]],
+    ) -> bytes:
+        """For whoever began the unit."""
+
+        async def owned(domain: Domain) -> Answered:
+            if (problem := self.owners.problem_of_call(domain, unit_id, context, method, request)) is not None:
+                return problem
+            return await local(domain)
+
+        return await self._forward(method, request, context, home, owned)
+
+    async def _forward(
         self,
         method: str,
         request: bytes,
@@ -416,7 +446,7 @@ class WorkStream:
         )
         if not domain.shared.serving:
             await abort(self.context, Moved("the mastership moved; open the stream again"))
-        result = problem or await self.units.begin_at(domain, request)
+        result = problem or await self.units.begin_at(domain, request, self.units.owners.who(self.context))
         if isinstance(result, Moved):
             await abort(self.context, result)
         if isinstance(result, Failed):
@@ -451,38 +481,3 @@ def _problem_of_begin(request: pb.BeginRequest) -> Failed | None:
         text = f"a client id of {len(request.client_id)} bytes; it may have {CLIENT_ID_BYTES_MAX}"
         return refusal(Reason.REASON_BAD_REQUEST, text)
     return None
-
-
-def _row_of(domain: Domain, unit: OpenUnit, now_ms: int) -> pb.OpenUnit:
-    machine = domain.shared.machine
-    assert machine is not None, "who serves has the queues' state"
-    names = sorted(machine.queue(each).name for each in unit.queue_ids if machine.has_queue(each))
-    row = pb.OpenUnit(
-        unit_id=unit.unit_id,
-        client_id=unit.client_id,
-        messages_locked=unit.locked,
-        messages_put=unit.messages,
-        calls=len(unit.asked),
-        reactions=len(unit.reactions),
-        queues=names,
-    )
-    row.age.FromMilliseconds(max(0, now_ms - unit.begun_ms))
-    row.left.FromMilliseconds(max(0, unit.ends_ms - now_ms))
-    return row
-
-
-async def _rows_of(unit: OpenUnit) -> list[Message]:
-    """What it puts, queue by queue, and its answers behind that."""
-    rows: list[Message] = []
-    puts = [put for each in unit.puts.values() for put in each]
-    for start in range(0, len(puts), SLICE_PUTS):
-        if start:
-            await asyncio.sleep(0)
-        for put in puts[start : start + SLICE_PUTS]:
-            rows += queue_pb2.EnqueueRequest.FromString(put.request).messages
-    answers = [each.answer for replies in unit.replies.values() for each in replies]
-    for start in range(0, len(answers), SLICE_PUTS):
-        if start:
-            await asyncio.sleep(0)
-        rows += map(Message.FromString, answers[start : start + SLICE_PUTS])
-    return rows

@@ -241,15 +241,21 @@ class QueueHandlers:
             request,
             context,
             lambda: home or self.members.of_queue(parsed.queue),
-            lambda domain: self._dequeue(domain, parsed, asked, until_s, context),
+            lambda domain: self._dequeue(domain, parsed, asked, until_s, context, request),
         )
 
     async def _dequeue(
-        self, domain: Domain, request: DequeueRequest, asked: Filter | None, until_s: float, context: Context
+        self,
+        domain: Domain,
+        request: DequeueRequest,
+        asked: Filter | None,
+        until_s: float,
+        context: Context,
+        data: bytes,
     ) -> Answered:
         if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
             return stale
-        if request.unit_id and (problem := self.units.problem_of_domain(domain, request.queue)) is not None:
+        if request.unit_id and (problem := self._problem_of_unit(domain, request, context, data)) is not None:
             return problem
         node = self.members.node
         waiter = FutureWaiter()
@@ -294,6 +300,12 @@ class QueueHandlers:
             domain.consumers.detach(consumer)
             if self._waiting.get(request.request_id) is consumer:
                 del self._waiting[request.request_id]
+
+    def _problem_of_unit(self, domain: Domain, request: DequeueRequest, context: Context, data: bytes) -> Failed | None:
+        owners = self.units.owners
+        return self.units.problem_of_domain(domain, request.queue) or owners.problem_of_call(
+            domain, request.unit_id, context, "QueueService/Dequeue", data
+        )
 
     def _take_the_place(self, domain: Domain, consumer: Consumer) -> None:
         """The newest caller of an id waits on; an older one, most likely gone, is answered that there was nothing."""

@@ -104,7 +104,7 @@ class ReactionHandlers:
             request,
             context,
             lambda: home or self._home(parsed, way),
-            lambda domain: self._react(domain, parsed, way, context),
+            lambda domain: self._react(domain, parsed, way, context, request),
         )
 
     def _home(self, request: pb.ReactRequest, way: ReactionWay) -> Domain:
@@ -115,11 +115,17 @@ class ReactionHandlers:
             return domain
         return self.members.by_name.get(request.domain, domain)
 
-    async def _react(self, domain: Domain, request: pb.ReactRequest, way: ReactionWay, context: Context) -> Answered:
+    async def _react(
+        self, domain: Domain, request: pb.ReactRequest, way: ReactionWay, context: Context, data: bytes
+    ) -> Answered:
         if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
             return stale
-        if request.unit_id and (other := self.units.problem_of_domain(domain, way.queue)) is not None:
-            return other
+        if request.unit_id:
+            other = self.units.problem_of_domain(domain, way.queue) or self.units.owners.problem_of_call(
+                domain, request.unit_id, context, "ReactionService/React", data
+            )
+            if other is not None:
+                return other
         if request.domain and request.domain != domain.shared.name:
             text = f"queue {way.queue} is in domain {domain.shared.name}, and the link carries to {request.domain}"
             return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": way.queue})

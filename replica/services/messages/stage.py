@@ -12,6 +12,7 @@ from replica.core.state.calls import AwaitOrdered, PendingCall, Publish, Release
 from replica.core.state.outcomes import Failed, Moved, PublishDone, StageDone, UnstageDone
 from replica.machine import PublishCall, Refused, StageCall, columns_of, milliseconds
 from replica.machine.plan.content import check_content
+from replica.machine.state.rights import PRODUCE
 from replica.node.seen_places import place_now, problem_of_seen
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
@@ -25,7 +26,7 @@ from tandemq.v1 import stage_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from replica.core.domain import Domain
     from replica.core.state.calls import StagingCall
@@ -127,9 +128,35 @@ class StageHandlers:
             ]
             return pb.PublishResponse(duplicate=done.duplicate, queues=queues, position=place_now(home.shared))
 
+        async def problem(domain: Domain) -> Failed | None:
+            return await self._problem_of_rights(domain, parsed.stage_ids, context)
+
         return await self._change(
-            "Publish", request, context, lambda: home, action, reply, epoch=parsed.epoch, seen=parsed.seen
+            "Publish",
+            request,
+            context,
+            lambda: home,
+            action,
+            reply,
+            epoch=parsed.epoch,
+            seen=parsed.seen,
+            check=problem,
         )
+
+    async def _problem_of_rights(self, domain: Domain, stage_ids: Iterable[bytes], context: Context) -> Failed | None:
+        """Where the rows enter was asked about when they were staged, which may be hours ago, by somebody else."""
+        access, machine = self.members.access, domain.shared.machine
+        if access is None or access.asker is None or machine is None:
+            return None
+        stages = (machine.state.stages.by_id.get(each) for each in stage_ids)
+        queues = {part.queue_id for stage in stages if stage is not None for part in stage.parts}
+        for queue_id in sorted(each for each in queues if machine.has_queue(each)):
+            queue = machine.queue(queue_id)
+            names = (queue.name, *sorted(queue.aliases))  # by which of them it was staged is not known
+            problems = [await access.asker.problem_of(context, PRODUCE, each) for each in names]
+            if None not in problems:
+                return problems[0]
+        return None
 
     async def abort(self, request: bytes, context: Context) -> bytes:
         """See StageService.Abort."""
@@ -187,6 +214,7 @@ class StageHandlers:
         *,
         epoch: int = 0,
         seen: JournalPosition | None = None,
+        check: Callable[[Domain], Awaitable[Failed | None]] | None = None,
     ) -> bytes:
         """Have it ordered, here or at the master. Each of these calls carries its identity, so it may be repeated."""
 
@@ -194,6 +222,8 @@ class StageHandlers:
             if (stale := stale_epoch(self.members, domain, epoch)) is not None:
                 return stale
             if seen is not None and (problem := await problem_of_seen(domain, seen)) is not None:
+                return problem
+            if check is not None and (problem := await check(domain)) is not None:
                 return problem
             node, waiter = self.members.node, FutureWaiter()
             domain.submit(PendingCall(waiter, call), node.clock.now_ms())

@@ -12,7 +12,7 @@ import replica.manager  # registers the descriptors of all that is served
 from replica.machine.state.rights import ADMINISTER, BROWSE, CONSUME, OBSERVE, OPERATE, PRODUCE
 from replica.rpc.skim import Skim
 from replica.services.guard import needs_of
-from replica.services.needs import ADMINISTRATOR, ANYBODY, NEEDS, SEE, Need
+from replica.services.needs import ADMINISTRATOR, ANYBODY, LINK, NEEDS, SEE, Need
 from tandemq.v1 import rights_service_pb2
 
 FILES = (
@@ -103,4 +103,4 @@ def test_rights_are_numbered_as_in_the_contract() -> None:
     assert [rights_service_pb2.Right.Name(number) for number in numbers] == [  # type: ignore[arg-type]  # numbers
         *("RIGHT_PRODUCE", "RIGHT_CONSUME", "RIGHT_BROWSE", "RIGHT_ADMINISTER", "RIGHT_OBSERVE", "RIGHT_OPERATE")
     ]
-    assert {need.right for needs in NEEDS.values() for need in needs} == {*numbers, SEE, ADMINISTRATOR}
+    assert {need.right for needs in NEEDS.values() for need in needs} == {*numbers, SEE, ADMINISTRATOR, LINK}
