@@ -122,15 +122,35 @@ def update(
 @click.argument("name")
 @click.option("--if-empty", is_flag=True, help="Refuse when it holds messages.")
 @click.option("--if-unused", is_flag=True, help="Refuse when clients are attached at either member.")
+@click.option("--instance", is_flag=True, help="Destroy the instance of the one member in --target alone.")
 @yes_option
 @target_option
 @timeout_option()
 @output_option()
-def rm(name: str, if_empty: bool, if_unused: bool, yes: bool, target: str | None, timeout_ms: int, output: str) -> None:
-    """Delete a queue with all its messages.
+def rm(
+    name: str,
+    *,
+    if_empty: bool,
+    if_unused: bool,
+    instance: bool,
+    yes: bool,
+    target: str | None,
+    timeout_ms: int,
+    output: str,
+) -> None:
+    """Delete a queue with all its messages; with --instance it ends at one member, and with the last one it is deleted.
 
     Example: tandemq queue rm orders --if-empty --yes
     """
+    if instance:
+        if if_empty or if_unused:
+            raise click.UsageError("--if-empty and --if-unused are about the whole queue: leave out --instance")
+        if not target or "," in target or target.startswith("//"):
+            raise click.UsageError("--instance: name the one member, with --target HOST:PORT")
+        confirm(f"destroy the instance at {target} of queue", name, yes=yes)
+        deleted = run(target, timeout_ms, lambda client: client.destroy_replicated_queue(name), follow_master=False)
+        print_facts({"queue": name, "deleted": deleted}, output)
+        return
     confirm("delete queue", name, yes=yes)
     removed = run(target, timeout_ms, lambda client: client.delete_queue(name, if_empty=if_empty, if_unused=if_unused))
     print_facts({"queue": name, "deleted": True, "removed": removed}, output)

@@ -138,8 +138,14 @@ def endpoints_of(given: str | None) -> list[str]:
         raise failure_of(error, str(named)) from error
 
 
-def run(target: str | None, timeout_ms: int, work: Callable[[Client], Coroutine[Any, Any, Result]]) -> Result:
-    """Does `work` with a client that waits at most this long for any answer."""
+def run(
+    target: str | None,
+    timeout_ms: int,
+    work: Callable[[Client], Coroutine[Any, Any, Result]],
+    *,
+    follow_master: bool = True,
+) -> Result:
+    """Does `work` with a client that waits at most this long for any answer. `follow_master`: as in `aio.connect`."""
     named = target_of(target)
 
     async def connected() -> Result:
@@ -147,7 +153,13 @@ def run(target: str | None, timeout_ms: int, work: Callable[[Client], Coroutine[
 
         timeout_s = max(timeout_ms, 1) / 1000
         attempt_s = min(5.0, timeout_s)
-        async with aio.connect(named, timeout=timeout_s, attempt_timeout=attempt_s, credentials=directory()) as client:
+        async with aio.connect(
+            named,
+            timeout=timeout_s,
+            attempt_timeout=attempt_s,
+            credentials=directory(),
+            follow_master=follow_master,
+        ) as client:
             return await work(client)
 
     from tandemq.errors import TandemqError

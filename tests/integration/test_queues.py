@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
 import grpc.aio
 import pytest
+from click.testing import CliRunner
 
 from chaos.cluster import Cluster
+from tandemq.cli import root
 from tandemq.cli.view import PairView
 from tandemq.errors import from_rpc_error
 from tandemq.v1 import common_pb2
@@ -250,6 +254,15 @@ async def test_destroying_the_last_instance_deletes_the_queue(pair: Cluster, mem
             await _info(member, name)
     name = await _created(members[0])
     assert await _destroy(members[1], name, both_members=True)
+    name = await _created(members[0])
+    for place, deleted in ((1, False), (0, True)):
+        words = ["queue", "rm", name, "--instance", "--yes", "-o", "json", "--target", pair.endpoints[place]]
+        result = await asyncio.to_thread(CliRunner().invoke, root, words)
+        assert result.exit_code == 0, result.output
+        assert json.loads(result.stdout)["deleted"] is deleted
+        if not deleted:
+            with refused("INVALID_STATE", STATE, name, "holds no instance"):
+                await _open(members[place], name)
 
     async def equal() -> bool:
         return (await pair.status()).equal()
