@@ -21,10 +21,10 @@ from replica.services.peer_clients import OWN
 from tandemq import aio
 from tandemq.cli import root
 from tandemq.client.filtering import Where
-from tandemq.client.reactions import Cancel
+from tandemq.client.reactions import Cancel, Custom
 from tandemq.credentials.authority import create, issue
 from tandemq.credentials.chosen import opener_of
-from tandemq.errors import Denied, NotFound, from_rpc_error
+from tandemq.errors import Denied, NotFound, Refused, from_rpc_error
 from tandemq.v1 import (
     common_pb2,
     queue_admin_service_pb2,
@@ -196,6 +196,26 @@ async def test_v16_a_kept_reaction_acts_by_the_rights_of_each_moment(
     assert said == ["STORED", "APPLIED", "DENIED", "APPLIED", "DENIED"]
     await pair.restart(master)
     await pair.wait_ready()
+
+
+@pytest.mark.requirement("R189")
+async def test_v1_a_refused_reaction_names_nothing_that_the_caller_need_not_know(
+    pair: Cluster, folder: Path, ops: aio.Client
+) -> None:
+    """Neither the own name of a queue that he knows by another one, nor the programs of this pair."""
+    await ops.create_queue("hidden", config=queue_admin_service_pb2.QueueConfig(reactions_enabled=False))
+    await ops.create_alias("shown", "hidden")
+    for right in ("consume", "produce"):
+        await ops.grant_right("shop", right, "shown")
+    async with at(pair, folder, "a", "shop") as client:
+        with pytest.raises(Refused, match="REACTION_DISABLED") as off:
+            await client.react("shown", Where(group_id="g"), Cancel())
+        assert ("hidden" in off.value.message, off.value.metadata["queue"]) == (False, "shown")
+        with pytest.raises(Refused, match="REACTION_DISABLED") as absent:
+            await client.react("shown", Where(group_id="g"), Custom("absent"))
+        assert "known there" not in absent.value.message
+    with pytest.raises(Refused, match="known there: none"):
+        await ops.react("shown", Where(group_id="g"), Custom("absent"))
 
 
 async def test_whoever_says_himself_for_whom_he_calls_is_refused(pair: Cluster, folder: Path) -> None:

@@ -159,7 +159,7 @@ class Reacting:
             text = f"there is no queue {reaction.queue!r}; create it first"
             raise Refused(Reason.REASON_QUEUE_NOT_FOUND, text)
         queue = machine.queue(queue_id)
-        check_reactions(queue)
+        check_reactions(queue, reaction.queue)
         return queue
 
     def _begin(self, reaction: Reaction, queue: QueueState) -> None:

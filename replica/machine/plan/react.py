@@ -93,11 +93,12 @@ class ReactCall:
         return made + beside + (self.forwards.count if self.forwards is not None else 0)
 
 
-def check_reactions(queue: QueueState) -> None:
-    """V1."""
+def check_reactions(queue: QueueState, name: str = "") -> None:
+    """V1. `name`: by which it was called, the only one that the caller need know."""
     if not queue.config.reactions_enabled:
-        text = f"reactions are off at queue {queue.name}: set reactions_enabled (`tandemq queue update --reactions`)"
-        raise Refused(common_pb2.REASON_REACTION_DISABLED, text, {"queue": queue.name})
+        name = name or queue.name
+        text = f"reactions are off at queue {name}: set reactions_enabled (`tandemq queue update --reactions`)"
+        raise Refused(common_pb2.REASON_REACTION_DISABLED, text, {"queue": name})
 
 
 def check_count(queue: QueueState, count: int) -> None:

@@ -47,20 +47,22 @@ class Customs:
         self._asked = asked
         self.counts: Counter[tuple[str, str]] = Counter({(name, said): 0 for name in self._asked for said in SAID})
         """By name and what was said."""
+        self._failed_calls: Counter[str] = Counter()
+        """By name, calls of which messages failed."""
 
     def close(self) -> None:
         """Ends what plug-ins keep running, where it lets itself be ended."""
         for each in self._asked.values():
             each.close()
 
-    def problem_of(self, name: str, member: str) -> Failed | None:
-        """Whether there is nobody of that name."""
+    def problem_of(self, name: str, member: str, *, listed: bool = True) -> Failed | None:
+        """Whether there is nobody of that name. `listed`: the caller may know who there is."""
         if name in self._asked:
             return None
-        known = ", ".join(sorted(self._asked)) or "none"
+        known = f" (known there: {', '.join(sorted(self._asked)) or 'none'})" if listed else ""
         text = (
             f"no custom reaction is called {name[:100]!r} at {member}, which is master: name it in custom.plugins or "
-            f"custom.commands of both members (known there: {known})"
+            f"custom.commands of both members{known}"
         )
         return refusal(Reason.REASON_REACTION_DISABLED, text, {"member": member})
 
@@ -85,16 +87,25 @@ class Customs:
                     return
 
     def count(self, queue: str, asking: Advice) -> None:
-        """What came of asking; those that failed stand in the log, once a call."""
+        """What came of asking; those that failed stand in the log: what a program says of itself too, which is others'
+        text. So of the first call, and again when they have doubled; the counts know all.
+        """
         for index, effect in asking.effects.items():
             if index not in asking.failed:
                 self.counts[asking.name, _name_of(effect)] += 1
         if not asking.failed:
             return
         self.counts[asking.name, FAILED] += len(asking.failed)
-        text = "custom reaction %s failed for %d of %d messages of queue %s, which stay as they are; the first: %s"
+        self._failed_calls[asking.name] += 1
+        calls = self._failed_calls[asking.name]
+        if calls & (calls - 1):
+            return
+        text = (
+            "custom reaction %s failed for %d of %d messages of queue %s, which stay as they are (%d such calls so "
+            "far); the first: %s"
+        )
         total = len(asking.effects.keys() | asking.failed.keys())
-        log.warning(text, asking.name, len(asking.failed), total, queue, next(iter(asking.failed.values())))
+        log.warning(text, asking.name, len(asking.failed), total, queue, calls, next(iter(asking.failed.values())))
 
 
 def _name_of(effect: Effect | None) -> str:

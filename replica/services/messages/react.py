@@ -160,11 +160,12 @@ class ReactionHandlers:
             lack = await ensure_kept(self.members, domain, name)
             if lack is not None:
                 return lack
-        custom = way.asked.custom
-        if custom.name and (problem := self.customs.problem_of(custom.name, self.members.member)) is not None:
+        custom, access, member = way.asked.custom, self.members.access, self.members.member
+        who = access.asked_about(context) if access is not None else ""
+        listed = access is None or access.stands_above(access.caller(context))
+        if custom.name and (problem := self.customs.problem_of(custom.name, member, listed=listed)) is not None:
             return problem
-        access = self.members.access
-        reaction = reaction_of(self.members, request, way, access.asked_about(context) if access is not None else "")
+        reaction = reaction_of(self.members, request, way, who)
         try:
             return await self._run(domain, reaction, custom, self._until_s(context))
         finally:

@@ -184,6 +184,20 @@ async def test_what_a_plug_in_does_wrong_is_failed_and_says_why(
     assert f"custom reaction {name} failed for 2 of 2 messages of queue orders" in record.getMessage()
 
 
+async def test_what_fails_again_and_again_is_logged_when_it_has_doubled(
+    made: list[Customs], caplog: pytest.LogCaptureFixture
+) -> None:
+    """What a program writes of itself stands there: a caller must not fill a disk with it. The counts know all."""
+    customs = Customs(Custom(), {})
+    made.append(customs)
+    for _ in range(9):
+        asking = Advice("them")
+        asking.failed[1] = "exit code 1; stderr ends: noise"
+        customs.count("orders", asking)
+    assert [record.getMessage().partition(" such calls")[0][-1] for record in caplog.records] == ["1", "2", "4", "8"]
+    assert customs.counts["them", "failed"] == 9
+
+
 ANSWERS = {
     "print(json.dumps(dict(id='00' * 16, action='DELETE')))": "it answers about message '000000",
     "print(json.dumps(dict(id=q['id'], action='ERASE')))": "action is 'ERASE'; it is one of LEAVE",
