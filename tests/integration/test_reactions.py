@@ -151,6 +151,7 @@ async def test_v2_a_reactive_message_is_sent_by_enqueue(at: str, client: aio.Cli
     await client.create_queue(tells)
     await client.send(orders, b"3 boxes", correlation_id="c", properties={"boxes": 3})
     change = pb.Reaction(target={"correlation_id": "c"}, update={}, report_to=tells)
+    cancel = pb.Reaction(target={"correlation_id": "another"}, delete={})
     message = Message(payload=b"2 boxes", properties={"boxes": PropertyValue(integer=2)}, correlation_id="mine")
     request = EnqueueRequest(queue=orders, request_id=new_id(), messages=[message], reaction=change)
     master, replica = await roles(pair)
@@ -162,10 +163,15 @@ async def test_v2_a_reactive_message_is_sent_by_enqueue(at: str, client: aio.Cli
         for wrong, why in (
             ({"messages": [message, message]}, "stands alone"),
             ({"messages": [Message(payload=b"x", priority=9)]}, "has no priority"),
+            ({"messages": [message], "wait": {"seconds": 1}}, "leave out wait"),
+            ({"messages": [message], "reaction": cancel}, "reaction.delete takes no payload, properties"),
+            ({"reaction": None}, "0 messages in a batch"),  # as a member of a version that knows no reaction says
         ):
-            again = EnqueueRequest(queue=orders, request_id=new_id(), reaction=change, **wrong)
+            again = EnqueueRequest(queue=orders, request_id=new_id(), **{"reaction": change, **wrong})
             with pytest.raises(grpc.aio.AioRpcError, match=why):
                 await stub.Enqueue(again)
+        alone = EnqueueRequest(queue=orders, request_id=new_id(), reaction=cancel)
+        assert (await stub.Enqueue(alone)).reacted.outcome == pb.REACTION_OUTCOME_DISCARDED
     taken = await client.dequeue(orders, 9)
     assert [(each.payload, each.properties["boxes"], each.index) for each in taken] == [(b"2 boxes", 2, 2)]
     (report,) = await client.dequeue(tells)

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 
 from replica.rpc.refusals import abort, refusal
 from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.message_pb2 import Message
 from tandemq.v1.queue_service_pb2 import EnqueueResponse
 from tandemq.v1.reaction_service_pb2 import Reaction, ReactRequest, ReactResponse
 
 if TYPE_CHECKING:
     from replica.rpc.requests import Context
     from replica.services.messages.react import ReactionHandlers
-    from tandemq.v1.message_pb2 import Message
     from tandemq.v1.queue_service_pb2 import EnqueueRequest
 
-_INPUT = ("payload", "content_type", "properties", "correlation_id")
-"""What a reactive message may say."""
+_INPUT = ("payload", "content_type", "properties")
+"""What a reactive message may say, where its action takes something."""
+_TAKING = ("update", "custom")
 
 
 async def enqueue_reactive(reactions: ReactionHandlers, request: EnqueueRequest, context: Context) -> bytes:
@@ -28,7 +29,7 @@ async def enqueue_reactive(reactions: ReactionHandlers, request: EnqueueRequest,
     asked = ReactRequest(
         request_id=request.request_id,
         queue=request.queue,
-        reaction=_with_input(request.reaction, request.messages[0]),
+        reaction=_with_input(request.reaction, request.messages[0] if request.messages else Message()),
         min_copies=request.min_copies,
         epoch=request.epoch,
         unit_id=request.unit_id,
@@ -39,9 +40,15 @@ async def enqueue_reactive(reactions: ReactionHandlers, request: EnqueueRequest,
 
 
 def _problem_of(request: EnqueueRequest) -> str | None:
-    if len(request.messages) != 1:
+    if len(request.messages) > 1:
         return f"a reactive message stands alone in its batch; there are {len(request.messages)} messages"
-    others = [field.name for field, _ in request.messages[0].ListFields() if field.name not in _INPUT]
+    if request.HasField("wait"):
+        return "a reactive message waits for nothing, neither for room nor for an end; leave out wait"
+    action = request.reaction.WhichOneof("action")
+    may = ("correlation_id", *_INPUT) if action in _TAKING else ("correlation_id",)
+    others = [field.name for message in request.messages for field, _ in message.ListFields() if field.name not in may]
+    if (idle := [name for name in others if name in _INPUT]) and action is not None:
+        return f"reaction.{action} takes no {', '.join(idle)} of its message; leave it out"
     if others:
         return f"a reactive message is not stored and has no {', '.join(others)}; leave it out"
     return None
