@@ -128,13 +128,27 @@ def test_floors_are_not_asked_of_some_of_the_profiles() -> None:
     kernel = replace(KERNEL, run=quiet)
     result = invoke("campaign", "--seeds", "500", "--jobs", "0", "--profiles", "swarm", kernel=kernel)
     assert result.exit_code == 0
-    assert "floors and points are not asked for" in result.stderr
+    assert "not asked for: floors, and points of other profiles: not all profiles" in result.stderr
+
+
+def test_points_of_their_own_are_asked_of_some_of_the_profiles() -> None:
+    """And of as many seeds as these profiles get among all."""
+    asked = replace(KERNEL, run=quiet, homes={"swarm": ("common", "rare"), "fences": ("other",)})
+    share = 3_000 // len(asked.profiles)
+    words = ("campaign", "--jobs", "0", "--profiles", "swarm", "-o", "json", "--seeds")
+    result = invoke(*words, str(share), kernel=asked)
+    assert result.exit_code == 3
+    facts = document(result)
+    assert facts["points"] == {"common": share, "rare": 0}
+    assert (facts["points_named"], facts["points_met"], facts["shortfalls"]) == (2, 1, ["never met: rare"])
+    assert invoke(*words, str(share - 1), kernel=asked).exit_code == 0, "too few to say"
+    assert invoke(*words, str(share), kernel=replace(asked, homes={"swarm": ("common",)})).exit_code == 0
 
 
 def test_fewer_seeds_than_floors_are_asked_of_are_told() -> None:
     result = invoke("campaign", "--seeds", "40", "--jobs", "0", kernel=replace(KERNEL, run=quiet))
     assert result.exit_code == 0
-    assert "floors and points are not asked for: fewer than 500 seeds" in result.stderr
+    assert "not asked for: floors and points: fewer than 500 seeds" in result.stderr
 
 
 def test_an_interrupted_campaign_without_violations_ends_with_3() -> None:

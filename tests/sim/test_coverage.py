@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from chaos.sim.draw.profiles import PROFILES
 from chaos.sim.judges.coverage import MEANINGS, POINTS, Coverage, Got
+from chaos.sim.judges.homes import HOMES
 from chaos.sim.judges.rows import NAMED, known
 from chaos.sim.pair.members import Pair
 from chaos.sim.pair.plan import Plan
@@ -70,3 +72,8 @@ def test_a_run_tells_which_rows_it_took_and_leaves_the_product_as_it_was() -> No
     assert sum(count for name, count in coverage.items() if name.startswith("sync IDLE > ")) >= 1
     assert any(name.startswith("promotion ") for name in coverage)
     assert [module[name] for module, name in places] == before
+
+
+def test_what_a_profile_alone_must_meet_is_named_and_of_a_profile() -> None:
+    assert HOMES.keys() <= PROFILES.keys()
+    assert {point for points in HOMES.values() for point in points} <= MEANINGS.keys()

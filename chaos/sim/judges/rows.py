@@ -17,6 +17,7 @@ from replica.core.handoff import handoff as driving
 from replica.core.mastership import claims
 from replica.core.state.effects import Reply
 from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, QueueDone, SettleDone
+from tandemq.peer.v1.record_pb2 import RecordHeader
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -25,8 +26,11 @@ if TYPE_CHECKING:
     from chaos.sim.pair.member import SimMember
     from replica.core.domain import Domain
     from replica.core.state.effects import Effect
+    from replica.core.state.log import DomainLog
 
 ABORTED = (HandoffEvent.NACK, HandoffEvent.LINK_LOST, HandoffEvent.DEADLINE, HandoffEvent.ROLE_LOST, HandoffEvent.ABORT)
+
+UNIT_AT_TAKEOVER = "a unit was open at a takeover"
 
 NAMED = MappingProxyType(
     {
@@ -87,6 +91,7 @@ NAMED = MappingProxyType(
         "puts came with their commit": "U4: held by the client until then",
         "an open unit rolled back": "and its messages went back",
         "an answer given by a unit": "U16: its requester has it, and no other one",
+        UNIT_AT_TAKEOVER: "U10: the next master began with giving back what it held",
         "an open unit was aborted": "it had ended before its client was done, and nothing of it happened",
         "a commit asked for again by a client that had died": "and it was answered",
         "a reaction that acted: cancel": "and what it cancelled nobody got",
@@ -200,6 +205,12 @@ def claiming_table() -> Iterable[tuple[Any, Any]]:
     return [(step, found) for step, found in TABLE if not step.is_steady]
 
 
+def began_with(log: DomainLog, epoch: int) -> RecordHeader:
+    """The first record of an epoch, as far as that is held; else one that says nothing."""
+    first = next((each.first_index for each in reversed(log.history) if each.epoch == epoch), 0)
+    return log.header_at(first) or RecordHeader() if first else RecordHeader()
+
+
 class Steps:
     """What one run's cores have done so far."""
 
@@ -209,6 +220,8 @@ class Steps:
         self._serving: dict[str, int] = {}
         self._waiting: dict[str, tuple[int, int]] = {}
         self._left_behind: set[tuple[str, int]] = set()
+        self._master = ""
+        """Who served last."""
         self._filling: dict[str, tuple[int, int, int]] = {}
         """Member: the full transfer that it sends, its epoch and commit index then."""
 
@@ -258,6 +271,9 @@ class Steps:
         if self._serving.get(name) == epoch:
             return
         self._serving[name] = epoch
+        if self._master not in ("", name) and began_with(domain.shared.log, epoch).role.unit_leases:
+            met(UNIT_AT_TAKEOVER)
+        self._master = name
         held, parked = self._waiting.pop(name, (0, 0))
         if held:
             met("held request released at takeover")

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
@@ -22,7 +22,7 @@ from chaos.sim.tools.picture import picture
 from chaos.sim.tools.product import Kernel
 from chaos.sim.tools.replay import Kept, drawn_command, kept_command, load, save, story
 from chaos.sim.tools.shrink import Progress, Shrinker, kind_of
-from chaos.sim.tools.tally import FLOOR_SEEDS_MIN, Floor
+from chaos.sim.tools.tally import FLOOR_SEEDS, FLOOR_SEEDS_MIN, Floor
 from chaos.sim.tools.tally import floors as floors_of
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -197,16 +197,16 @@ def campaign(
     """
     chosen = Campaign(_profiles(kernel, profiles), seeds, first_seed, _bug(kernel, bug) if bug else "", max_failures)
     result = _watched(kernel, chosen, jobs)
-    points, floors, unasked = _asked(kernel, chosen)
-    facts = report.facts(result, list(points), floors) | {"not_asked_for": unasked}
+    asked = _asked(kernel, chosen)
+    facts = report.facts(result, asked.points, asked.floors, asked.points_from) | {"not_asked_for": asked.without}
     if output == "json":
         _print_json(facts)
     else:
         _print_rows(report.lines(facts))
-        if unasked:
-            click.echo(f"floors and points are not asked for: {unasked}", err=True)
+        if asked.without:
+            click.echo(f"not asked for: {asked.without}", err=True)
         _print_violations(facts["violations"])
-    sys.exit(report.exit_code(result, list(points), floors))
+    sys.exit(report.exit_code(result, asked.points, asked.floors, asked.points_from))
 
 
 @root.command()
@@ -337,13 +337,29 @@ def _bug(kernel: Kernel, name: str) -> str:
     return name
 
 
-def _asked(kernel: Kernel, chosen: Campaign) -> tuple[dict[str, str], tuple[Floor, ...], str]:
-    """Floors and points are of the product over all profiles; and why they are not asked for, if they are not."""
-    whole = chosen.profiles == kernel.profiles and not chosen.bug
-    if not whole:
-        return {}, (), "not all profiles, or a planted bug"
-    few = f"fewer than {FLOOR_SEEDS_MIN:,} seeds" if chosen.seeds < FLOOR_SEEDS_MIN else ""
-    return dict(kernel.points), floors_of(kernel.kinds), few
+class Asked(NamedTuple):
+    """What a campaign has to reach to be valid."""
+
+    points: tuple[str, ...]
+    floors: tuple[Floor, ...]
+    points_from: int
+    """So many seeds, or more, must have met all points."""
+    without: str
+    """What is not asked for, and why; empty: everything is."""
+
+
+def _asked(kernel: Kernel, chosen: Campaign) -> Asked:
+    """Floors are of the product over all profiles. Some profiles are asked for their own points, and each of them gets
+    as many seeds as it would get in a campaign over all.
+    """
+    if chosen.bug:
+        return Asked((), (), FLOOR_SEEDS, "floors and points, with a planted bug")
+    if chosen.profiles != kernel.profiles:
+        points = tuple(point for profile in chosen.profiles for point in kernel.homes.get(profile, ()))
+        share = FLOOR_SEEDS * len(chosen.profiles) // len(kernel.profiles)
+        return Asked(points, (), share, "floors, and points of other profiles: not all profiles")
+    few = f"floors and points: fewer than {FLOOR_SEEDS_MIN:,} seeds" if chosen.seeds < FLOOR_SEEDS_MIN else ""
+    return Asked(tuple(kernel.points), floors_of(kernel.kinds), FLOOR_SEEDS, few)
 
 
 def _watched(kernel: Kernel, chosen: Campaign, jobs: int) -> Result:

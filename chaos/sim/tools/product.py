@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from chaos.sim.bugs import BUGS, planted, shown
@@ -14,6 +14,7 @@ from chaos.sim.draw.checking import check
 from chaos.sim.draw.profiles import PROFILES, draw
 from chaos.sim.faults.table import KINDS
 from chaos.sim.judges.coverage import MEANINGS
+from chaos.sim.judges.homes import HOMES
 from chaos.sim.pair.plan import Outcome, Plan, Runner
 from chaos.sim.tools.campaign import Draw, Works
 from chaos.sim.tools.hunt import Quarry
@@ -43,6 +44,8 @@ class Kernel:
     """What every campaign over all profiles must meet at least once, and what it means."""
     check: Check = no_check
     """Raises ValueError for a plan that cannot be carried out."""
+    homes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Points that a profile alone must meet, by profile."""
     elsewhere: tuple[tuple[str, str, str], ...] = ()
     """Rules whose loss no run shows, hence not planted: which, why, and the test that does."""
 
@@ -79,4 +82,4 @@ def of_product() -> Kernel:
     """The product's own code, as `chaos.sim.world.world` runs it."""
     quarries = tuple(Quarry(bug.name, (bug.profile,), bug.budget, bug.text) for bug in BUGS.values())
     elsewhere = tuple((f"{each.rule}: {each.text}", each.why, each.test) for each in ELSEWHERE)
-    return Kernel(draw, run, traced, tuple(PROFILES), tuple(KINDS), quarries, MEANINGS, check, elsewhere)
+    return Kernel(draw, run, traced, tuple(PROFILES), tuple(KINDS), quarries, MEANINGS, check, HOMES, elsewhere)

@@ -8,7 +8,7 @@ from typing import Any
 from chaos.sim.tools.campaign import Result
 from chaos.sim.tools.hunt import Catch
 from chaos.sim.tools.replay import drawn_command
-from chaos.sim.tools.tally import FLOORS, Failure, Floor
+from chaos.sim.tools.tally import FLOOR_SEEDS, FLOORS, Failure, Floor
 
 OK, VIOLATION, USAGE, INVALID = 0, 1, 2, 3
 """Exit codes. Invalid: no violation, but not enough was tried to say so."""
@@ -16,14 +16,18 @@ SELDOM = 10
 """A point that is met less often is named with its count: another thousand seeds may miss it."""
 
 
-def exit_code(result: Result, points: Collection[str], floors: Sequence[Floor] = FLOORS) -> int:
+def exit_code(
+    result: Result, points: Collection[str], floors: Sequence[Floor] = FLOORS, points_from: int = FLOOR_SEEDS
+) -> int:
     """A violation is worse than too little traffic."""
     if result.tally.failures:
         return VIOLATION
-    return INVALID if result.interrupted or result.tally.shortfalls(points, floors) else OK
+    return INVALID if result.interrupted or result.tally.shortfalls(points, floors, points_from) else OK
 
 
-def facts(result: Result, points: Collection[str], floors: Sequence[Floor] = FLOORS) -> dict[str, Any]:
+def facts(
+    result: Result, points: Collection[str], floors: Sequence[Floor] = FLOORS, points_from: int = FLOOR_SEEDS
+) -> dict[str, Any]:
     """Everything, by name."""
     tally, cost = result.tally, result.cost
     others = {name: count for name, count in sorted(tally.counters.items()) if not name.startswith("fault.")}
@@ -46,7 +50,10 @@ def facts(result: Result, points: Collection[str], floors: Sequence[Floor] = FLO
         "points": {point: tally.coverage[point] for point in sorted(points)},
         "pairs_met": sum(1 for name, count in tally.coverage.items() if count and name not in points),
         "trace_hash": tally.trace_hash,
-        "shortfalls": ([result.interrupted] if result.interrupted else []) + tally.shortfalls(points, floors),
+        "shortfalls": [
+            *([result.interrupted] if result.interrupted else []),
+            *tally.shortfalls(points, floors, points_from),
+        ],
         "violations": [failure_facts(failure) for failure in tally.failures],
     }
 

@@ -138,22 +138,22 @@ class Tally:
         """The named points that no run met."""
         return sorted(point for point in points if not self.coverage[point])
 
-    def shortfalls(self, points: Collection[str], floors: Sequence[Floor] = FLOORS) -> list[str]:
+    def shortfalls(
+        self, points: Collection[str], floors: Sequence[Floor] = FLOORS, points_from: int = FLOOR_SEEDS
+    ) -> list[str]:
         """What makes this campaign invalid, a sentence each; none when nothing does, or when it is too small to say.
 
         What a thousand seeds meet once on average, more than a third of such campaigns never meets: named points are
-        asked for from FLOOR_SEEDS on, and below it a floor leaves room for chance.
+        asked for from `points_from` seeds on, and below FLOOR_SEEDS a floor leaves room for chance.
         """
-        if self.seeds < FLOOR_SEEDS_MIN:
-            return []
         found = []
-        for floor in floors:
+        for floor in floors if self.seeds >= FLOOR_SEEDS_MIN else ():
             wanted = floor.count * self.seeds // FLOOR_SEEDS
             if self.seeds < FLOOR_SEEDS:
                 wanted = math.floor(wanted - CHANCE * math.sqrt(wanted))
             if (reached := floor.reached(self.counters)) < wanted:
                 found.append(f"{floor.name}: {reached:,} of at least {wanted:,} in {self.seeds:,} seeds")
-        if self.seeds < FLOOR_SEEDS:
+        if self.seeds < points_from:
             return found
         return found + [f"never met: {point}" for point in self.missed(points)]
 

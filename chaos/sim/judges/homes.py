@@ -1,0 +1,42 @@
+"""Which named points a profile alone must meet: what a campaign of some profiles is asked for."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from chaos.sim.judges.links import AT_SOURCE, AT_TARGET, AWAY, FOUND_AGAIN
+from chaos.sim.judges.rows import UNIT_AT_TAKEOVER
+
+HOMES = MappingProxyType(
+    {
+        "units": (
+            UNIT_AT_TAKEOVER,
+            "a commit asked for again by a client that had died",
+            "a unit known by its number alone",
+            "a unit refused: the lease was lost",
+            "a unit repeated after its answer, at either member",
+            "an open unit committed",
+            "an open unit rolled back",
+            "an open unit was aborted",
+            "puts came with their commit",
+        ),
+        "links_between": (AT_SOURCE, AT_TARGET, AWAY, FOUND_AGAIN),
+        "reactions": (
+            "a delayed message cancelled, moved or changed",
+            "a kept reaction that acted on what arrived",
+            "a kept reaction that acted on what came back",
+            "a reaction carried out at several queues",
+            "a reaction in a unit that its commit carried out",
+            "a reaction in a unit that was left to its deadline",
+            "a reaction in a unit that was rolled back",
+            "a reaction repeated after its answer, at either member",
+            "a reaction that acted: ask",
+            "a reaction that acted: cancel",
+            "a reaction that acted: change",
+            "a reaction that acted: move",
+            "a reaction that found its messages with a consumer",
+            "a reactive message was sent by Enqueue",
+        ),
+    }
+)
+"""By profile. Those of other profiles are met by several together, and asked for over all of them."""
