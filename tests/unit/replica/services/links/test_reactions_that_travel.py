@@ -46,7 +46,7 @@ async def _dead(west: aio.Client) -> list[str]:
 
 @pytest.mark.slow
 async def test_v17_what_waits_here_is_acted_on_here_and_nothing_goes_on(managers: Managers) -> None:
-    """West is away."""
+    """Example 10, first half: changed where it waits. West is away."""
     async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
         _, one, other = await _send(east, b"1", b"2", b"3")
         done = await east.react(TO, Where(ids=(one,)), Cancel(), forward=True)
@@ -73,7 +73,7 @@ async def _taken(east: aio.Client, count: int) -> bool:
 
 @pytest.mark.slow
 async def test_v17_what_the_agent_has_is_followed_and_nothing_is_overtaken(managers: Managers) -> None:
-    """R203."""
+    """R203; example 10, second half: the reaction arrives behind it."""
     async with open_manager(managers.west), aio.connect(managers.west.listen_client) as west:
         await west.create_queue("orders", SHUT)
         async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
