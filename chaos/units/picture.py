@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from chaos.labels import placed
 from chaos.units.seen import DEAD, FLIGHTS, LEDGER, REPORTS, XMIT, Seen
 from chaos.units.story import CUT, HEALED, REACTION, WORKER
 from tandemq.client.journal import JournalKind
@@ -41,7 +42,7 @@ def draw(seen: Seen, record: Record, began_ms: int, title: str) -> str:
     """The whole SVG document. `began_ms`: the second 0 of the record, in milliseconds since 1970."""
     end_s = max(record.ended_s, 1.0)
     charts = _charts(seen, began_ms, end_s)
-    top = LANES_TOP + LANE_STEP * len(record.members) + 30
+    top = LANES_TOP + LANE_STEP * len(record.members) + 42
     bottom = top + CHART_STEP * len(charts) - (CHART_STEP - CHART_HEIGHT)
     height = bottom + 66
     view = f'viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}"'
@@ -139,14 +140,16 @@ def _total(chart: Chart, counts: Sequence[int]) -> str:
 
 
 def _marks(record: Record, end_s: float, bottom: int) -> Iterator[str]:
-    for place, event in enumerate(event for event in record.events if event.kind in _MARKS):
-        x, colour = _x(event.at_s / end_s), _MARKS[event.kind]
+    marked = [event for event in record.events if event.kind in _MARKS]
+    labels = [(_x(event.at_s / end_s), _WORDS[event.kind]) for event in marked]
+    for event, (x, label), place in zip(marked, labels, placed(labels, 11, WIDTH), strict=True):
+        colour = _MARKS[event.kind]
         yield (
             f'<line x1="{x}" y1="{LANES_TOP - 6}" x2="{x}" y2="{bottom}" stroke="{colour}" stroke-dasharray="4 3">'
             f"<title>{event.at_s:.2f} s: {in_html(event.text)}</title></line>"
         )
-        y = LANES_TOP + LANE_STEP * len(record.members) + (4 if place % 2 else 16)
-        yield f'<text x="{x + 3}" y="{y}" font-size="11" fill="{colour}">{_WORDS[event.kind]}</text>'
+        y = LANES_TOP + LANE_STEP * len(record.members) + 4 + 12 * place.row
+        yield f'<text x="{place.left:.1f}" y="{y}" font-size="11" fill="{colour}">{label}</text>'
 
 
 def _axis(end_s: float, bottom: int) -> Iterator[str]:
