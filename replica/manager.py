@@ -24,7 +24,7 @@ from replica.listen.ports import STOP_S, Served
 from replica.machine import Limits
 from replica.machine.plan.sides import SideLimits
 from replica.machine.state.profiles import limits_of
-from replica.node.access import Access, access_of
+from replica.node.access import access_of
 from replica.node.hand_over import hand_over_all
 from replica.node.loop import FailedInstanceError, Node
 from replica.node.maintenance import HOUR_MS, Keep, Maintenance
@@ -59,7 +59,7 @@ from replica.services.admin.restore import RestoreHandlers
 from replica.services.admin.rights import RightHandlers
 from replica.services.admin.sweeps import SweepHandlers
 from replica.services.admin.weights import WeightHandlers
-from replica.services.guard import Guard
+from replica.services.guarding import guarded
 from replica.services.links.agent import Agent
 from replica.services.links.showing import LinkHandlers
 from replica.services.messages.custom import Customs, advisers_of
@@ -81,7 +81,7 @@ from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from prometheus_client.registry import Collector
 
@@ -377,6 +377,8 @@ class Manager:
             await self._members.close()
         if self._reports is not None:
             await self._reports.events.close()
+        if self._operator is not None and self._operator.audit is not None:
+            await self._operator.audit.close()
         if self._journal is not None:
             self._journal.close()
         if self._authority is not None:
@@ -449,19 +451,10 @@ class Manager:
         access = access_of(self.config, members.home)
         rights = RightHandlers(queues, access).handler()
         handlers = [*messages, journal, stage, units, batches, weights, rights, macros, admin, manager, pair]
-        guarded = self._guarded(members, access, handlers)
+        behind_guard = guarded(self.config, members, access, self._operator, handlers)
         peer = PeerServicer(self._link, certified_peer(self.config)) if self._link is not None else None
-        await self._open_ports.open(Served(handlers, guarded, peer, health.facts, self._collectors))
+        await self._open_ports.open(Served(handlers, behind_guard, peer, health.facts, self._collectors))
         await health.report()
-
-    def _guarded(self, members: Members, access: Access, handlers: Sequence[Any]) -> Sequence[Any]:
-        """For whoever calls over a network."""
-        if not self.config.security.credentials:
-            return handlers
-        guard = Guard(members, access)
-        members.access, access.asker = access, guard
-        members.node.on_tick.append(guard.look)
-        return [guard.guarded(each) for each in handlers]
 
     def _collectors(self) -> list[Collector]:
         from replica.operations.metrics import Metrics  # and its library, which a restart does not wait for

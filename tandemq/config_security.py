@@ -6,12 +6,16 @@ import msgspec
 
 from tandemq.credentials import names
 
+AUDIT_BYTES_MIN = 64 << 10
+
 
 class Security(msgspec.Struct, frozen=True, kw_only=True):
     """Mutual TLS. Without credentials everything is plain, and stays on this machine."""
 
     credentials: str = ""  # directory with ca.pem, cert.pem, key.pem; they are read again at each handshake
     administrators: tuple[str, ...] = ()  # clients who may do everything and grant rights, by the names of certificates
+    audit_bytes: int = 64 << 20  # of audit.jsonl and the one before it, who was refused and who gave orders; 0 = none
+    audit_refusals: int = 10  # lines a second for one principal and reason; how many more there were is counted
     witness: str = names.WITNESS_DEFAULT  # NAME of the witness's certificate, which is for witness/NAME
 
 
@@ -27,6 +31,10 @@ def problem_of_security(security: Security, pair: str = "", *members: str) -> st
             "security.administrators is empty: nobody could grant anybody a right; name the clients who may do "
             'everything, as administrators = ["ops"]'
         )
+    if security.audit_bytes < 0 or 0 < security.audit_bytes < AUDIT_BYTES_MIN:
+        return f"security.audit_bytes = {security.audit_bytes}: at least {AUDIT_BYTES_MIN}, or 0 for no audit log"
+    if security.audit_refusals < 1:
+        return f"security.audit_refusals = {security.audit_refusals}: at least 1"
     for name in security.administrators:
         if problem := names.problem_of(principal(name)):
             return f"security.administrators: {problem}"

@@ -325,7 +325,7 @@ def from_rpc_error(error: grpc.RpcError) -> TandemqError:
     call: Any = error  # every error that a call raises is also a call; the stubs of grpc do not say so
     status = call.code().name
     text = call.details() or ""
-    ours = _read_details(call.trailing_metadata() or ())
+    ours = of_trailers(call.trailing_metadata() or ())
     if ours is not None:
         return ours
     family: type[TandemqError]
@@ -333,7 +333,8 @@ def from_rpc_error(error: grpc.RpcError) -> TandemqError:
     return family(reason, text, definite=definite, retryable=issubclass(family, InDoubt))
 
 
-def _read_details(trailers: Iterable[tuple[str, str | bytes]]) -> TandemqError | None:
+def of_trailers(trailers: Iterable[tuple[str, str | bytes]]) -> TandemqError | None:
+    """What the trailing metadata of a refused call say; None: they say nothing of ours."""
     data = next((value for key, value in trailers if key == DETAILS_KEY), None)
     if not isinstance(data, bytes):
         return None

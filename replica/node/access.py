@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from replica.machine.state.rights import OF_QUEUES, InForce
 from tandemq.config_security import principal
 from tandemq.credentials import names
-from tandemq.credentials.caller import principal_of
+from tandemq.credentials.caller import caller_of, principal_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -35,11 +35,17 @@ def access_of(config: ManagerConfig, home: Callable[[], Domain]) -> Access:
     return Access(own, peer, [principal(each) for each in config.security.administrators], home)
 
 
+def called_by(access: Access | None, context: Any) -> str:
+    """For people: whose call it is, and from where it came; also of one that the other member carries."""
+    who = access.caller(context) if access is not None else ""
+    return f"{who} at {context.peer()}" if who not in ("", HERE) else caller_of(context)
+
+
 class Asker(Protocol):
     """Asks whether a caller may do what comes after its call was let in: a later frame, the commit of a unit."""
 
-    async def problem_of(self, context: Any, right: int, queue: str) -> Failed | None:
-        """None: it may."""
+    async def problem_of(self, context: Any, method: str, right: int, queue: str) -> Failed | None:
+        """None: it may. `method`: which call wants it."""
 
     def wanted_of(self, method: str, request: bytes) -> list[tuple[int, str]]:
         """The rights that a call needs, with the queues."""

@@ -78,6 +78,8 @@ class OperatorMetrics:
         yield GaugeMetricFamily("tandemq_automation_paused", "1: an operator has paused it.", value=paused)
         yield GaugeMetricFamily("tandemq_maintenance", "1: an operator took it out.", value=float(operator.maintenance))
         yield from _credentials(operator.certificates)
+        lost = operator.audit.lost if operator.audit is not None else 0
+        yield CounterMetricFamily("tandemq_audit_lines_lost", "Lines that could not be written.", value=lost)
         yield CounterMetricFamily(
             "tandemq_events_lost", "Events that could not be written.", value=operator.reports.events.lost
         )

@@ -21,6 +21,7 @@ from tandemq.v1.pair_service_pb2 import PairEventKind
 if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.node.members import Members
+    from replica.operations.audit import AuditLog
     from replica.operations.certificates import Certificates
     from replica.operations.reports import Reports
     from tandemq.config import ManagerConfig
@@ -104,6 +105,8 @@ class Operator:
         self.maintenance = False
         self.certificates: Certificates | None = None
         """None: connections are plain."""
+        self.audit: AuditLog | None = None
+        """None: nobody is asked about, or nothing is to be written."""
         self.alone_s: dict[str, float] = {}
         """Domain: seconds that it was served with one copy since the start."""
         self._lag: dict[str, Lag] = {}

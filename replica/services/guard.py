@@ -21,7 +21,9 @@ from replica.machine.state.rights import ALL, OF_PAIR
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.skim import Skim, entries_at, is_set, names_at
 from replica.services import forward
+from replica.services.audited import ORDERS, line_of, ordered, outcome_of
 from replica.services.elsewhere import onward_of
+from replica.services.forward import came_over_a_hop
 from replica.services.needs import ADMINISTRATOR, LINK, LINK_WRITERS, NEEDS, SEE, Need
 from replica.services.right_answers import decision
 from tandemq.v1 import rights_service_pb2 as pb
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.node.access import Access
     from replica.node.members import Members
+    from replica.operations.audit import AuditLog
     from replica.services.answers import Answered
 
 PACKAGE = "tandemq.v1."
@@ -90,8 +93,10 @@ class Admitted:
 class Guard:
     """Of one manager."""
 
-    def __init__(self, members: Members, access: Access) -> None:
+    def __init__(self, members: Members, access: Access, audit: AuditLog | None = None) -> None:
+        """`audit`: where refusals and orders are written down; None: nowhere."""
         self.members = members
+        self.audit = audit
         self.access = access
         self._admitted: set[Admitted] = set()
         self._rows: dict[str, Row] = {}
@@ -124,9 +129,12 @@ class Guard:
             return None
         return next((each for each in call.wanted if not self._has(call.who, each)), None)
 
-    async def problem_of(self, context: Any, right: int, queue: str) -> Failed | None:
+    async def problem_of(self, context: Any, method: str, right: int, queue: str) -> Failed | None:
         """See Asker."""
-        return await self._problem(self.access.caller(context), RightWanted(right, queue), context)
+        problem = await self._problem(self.access.caller(context), RightWanted(right, queue), context)
+        if problem is not None:
+            self._note(context, method, problem)
+        return problem
 
     def wanted_of(self, method: str, request: bytes) -> list[tuple[int, str]]:
         """See Asker."""
@@ -141,23 +149,23 @@ class Guard:
         access, looked = self.access, self._now()
         if claims := access.claims_of(context):
             text = f"only the other member of the pair may send the metadata {', '.join(claims)}"
-            await self._refuse(context, row.path, _denied(text, access.caller(context), "member", "metadata"))
+            await self._refuse(context, row.path, _denied(text, access.caller(context), "member", "metadata"), request)
         who = access.caller(context)
         if access.stands_above(who):
             return Admitted(who, row.path, (), None, looked)
         if not who:
             text = "the certificate names nobody here: it needs one URI, tandemq:principal/NAME"
-            await self._refuse(context, row.path, _denied(text, "", "", row.path))
+            await self._refuse(context, row.path, _denied(text, "", "", row.path), request)
         found = row.skim.read(request)
         if found is None:
             text = "the request is not what its method takes"
-            await self._refuse(context, row.path, refusal(Reason.REASON_BAD_REQUEST, text))
+            await self._refuse(context, row.path, refusal(Reason.REASON_BAD_REQUEST, text), request)
         if (problem := _too_many(row, request, found)) is not None:
-            await self._refuse(context, row.path, problem)
+            await self._refuse(context, row.path, problem, request)
         admitted = Admitted(who, row.path, list(_wanted(row.needs, found)), asyncio.current_task(), looked)
         for place, each in enumerate(admitted.wanted, 1):
             if (problem := await self._problem(who, each, context, admitted)) is not None:
-                await self._refuse(context, row.path, problem)
+                await self._refuse(context, row.path, problem, request)
             if place % NAMES_AT_ONCE == 0:
                 await asyncio.sleep(0)
         return admitted
@@ -233,9 +241,28 @@ class Guard:
         text = f"{who} has not the right to {verb} {where}; an administrator grants it: `tandemq right grant`"
         return _denied(text, who, verb, queue or "pair")
 
-    async def _refuse(self, context: Any, path: str, failed: Failed) -> NoReturn:
+    async def _refuse(self, context: Any, path: str, failed: Failed, request: bytes = b"") -> NoReturn:
         log.debug("%s is refused: %s", path, failed.message)
+        self._note(context, path, failed, request)
         await abort(context, failed)
+
+    def _note(self, context: Any, path: str, failed: Failed, request: bytes = b"") -> None:
+        if self.audit is not None:
+            about = failed.metadata.get("object") or failed.metadata.get("queue", "")
+            who, outcome = self.access.caller(context), outcome_of(failed)
+            self.audit.refused(line_of(path, request, who, context, outcome, [about]))
+
+    def handler_of(self, path: str, handle: Any, context: Any) -> Any:
+        """The same; of an order one that writes it down, at the member that its client called."""
+        audit = self.audit
+        if audit is None or path not in ORDERS or came_over_a_hop(context):
+            return handle
+        who = self.access.caller(context)
+
+        async def written(request: bytes, context: Any) -> Any:
+            return await ordered(audit, path, who, request, context, handle)
+
+        return written
 
 
 class AskedService(grpc.ServiceRpcHandler):
@@ -286,18 +313,21 @@ class Opened:
 
 def _guarded(guard: Guard, row: Row, plain: Any) -> Any:
     if plain.unary_unary is not None:
-        handle, waits = plain.unary_unary, row.path in WAITING
+        handle, waits, orders = plain.unary_unary, row.path in WAITING, row.path in ORDERS
 
         async def unary(request: bytes, context: Any) -> Any:
             admitted = await guard.admit(row, request, context)
-            return await (guard.carried_out(admitted, handle, request, context) if waits else handle(request, context))
+            if waits:
+                return await guard.carried_out(admitted, handle, request, context)
+            return await (guard.handler_of(row.path, handle, context) if orders else handle)(request, context)
 
         return grpc.unary_unary_rpc_method_handler(unary)
     if plain.unary_stream is not None:
 
         async def streamed(request: bytes, context: Any) -> Any:
             admitted = await guard.admit(row, request, context)
-            return await guard.carried_out(admitted, plain.unary_stream, request, context)
+            handle = guard.handler_of(row.path, plain.unary_stream, context)
+            return await guard.carried_out(admitted, handle, request, context)
 
         return grpc.unary_stream_rpc_method_handler(streamed)
 

@@ -37,6 +37,7 @@ COMMANDS = MappingProxyType(
         "twin": ("tandemq.cli.twin:twin", "Run two processes that do the same, and see how they do."),
         "weights": ("tandemq.cli.weights:weights", "Say which queue of a group should get how much."),
         "right": ("tandemq.cli.right:right", "Say who may do what with which queues."),
+        "audit": ("tandemq.cli.audit:audit", "See who was refused and who gave orders, in the files of a member."),
         "drill": ("tandemq.cli.drill:drill", "Hurt a pair on purpose, under load, and get a verdict."),
         "pipeline": (
             "tandemq.cli.pipeline:pipeline",

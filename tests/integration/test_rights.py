@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from replica.node.access import PRINCIPAL
 from replica.node.members import HOP
 from replica.services.peer_clients import OWN
 from tandemq import aio
+from tandemq.auditing import FILE, AuditLine, decoded
 from tandemq.cli import root
 from tandemq.client.filtering import Where
 from tandemq.client.reactions import Cancel, Custom
@@ -38,7 +40,7 @@ from tandemq.v1 import (
 )
 from tests.integration.support import new_id, roles
 from tests.support.clusters import patient
-from tests.support.until import OUTER_S
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -344,3 +346,53 @@ async def test_each_batch_of_a_stream_is_asked_about(pair: Cluster, folder: Path
                 assert error.reason == common_pb2.REASON_QUEUE_NOT_FOUND, error
             stream.cancel()
     assert [each.ready for each in await ops.list_queues() if each.name in ("second", "secret")] == [0, 0]
+
+
+def audited(pair: Cluster, member: str) -> list[AuditLine]:
+    path = pair.data_dir / member / FILE
+    return decoded(path.read_bytes().split(b"\n"))[0] if path.exists() else []
+
+
+def stand(pair: Cluster, member: str, wanted: set[tuple[str, str, str, str]]) -> bool:
+    return wanted <= {(each.principal, each.method, each.object, each.outcome) for each in audited(pair, member)}
+
+
+async def test_who_was_refused_and_who_gave_orders_is_written_down(
+    pair: Cluster, folder: Path, ops: aio.Client
+) -> None:
+    """At the member that was called, with the client's name, and with no word of what was sent."""
+    await ops.create_queue("kept")
+    await ops.grant_right("shop", "administer", "kept")
+    await ops.grant_right("billing", "produce", "orders")
+    for member in ("a", "b"):
+        async with at(pair, folder, member) as client:
+            await hidden(client.send("kept", b"canary-payload"), "kept")
+        async with at(pair, folder, member, "shop") as client:
+            await client.purge_queue("kept")
+            await denied(client.handoff(member), "operate", "pair", "principal/shop")
+        async with opener_of(str(folder / "billing"))(pair.endpoint(member), ()) as channel:
+            stream = queue_service_pb2_grpc.QueueServiceStub(channel).Produce(timeout=OUTER_S)
+            await stream.write(queue_service_pb2.ProduceRequest(open={"queue": "orders", "client_id": b"c"}))
+            assert (await stream.read()).HasField("opened")
+            batch = queue_service_pb2.EnqueueBatch(queue="kept", first_sequence=1)
+            batch.messages.payloads.append(b"canary-payload")
+            await stream.write(queue_service_pb2.ProduceRequest(batch=batch))
+            assert (await stream.read()).reject.error.reason == common_pb2.REASON_QUEUE_NOT_FOUND
+            stream.cancel()
+        wanted = {
+            ("principal/billing", "QueueService/Enqueue", "kept", "QUEUE_NOT_FOUND"),
+            ("principal/billing", "QueueService/Produce", "kept", "QUEUE_NOT_FOUND"),
+            ("principal/shop", "QueueAdminService/PurgeQueue", "kept", "OK"),
+            ("principal/shop", "PairService/Handoff", "pair", "PERMISSION_DENIED"),
+        }
+        await until(functools.partial(stand, pair, member, wanted))
+        own = [each for each in audited(pair, member) if each.object == "kept"]
+        purges = [each for each in own if each.method.endswith("PurgeQueue")]
+        assert len(purges) == 1  # what the replica carries is its own line, and not the master's
+        assert len(bytes.fromhex(purges[0].request)) == 16
+        assert b"canary" not in (pair.data_dir / member / FILE).read_bytes()
+        shown = ("audit", "ls", str(pair.data_dir / member), "--principal", "shop", "--object", "kept", "-o", "jsonl")
+        result = await asyncio.to_thread(CliRunner().invoke, root, shown)
+        assert [json.loads(each)["outcome"] for each in result.output.splitlines()] == ["OK"]
+    grants = [each.object for each in (*audited(pair, "a"), *audited(pair, "b")) if each.method.endswith("GrantRight")]
+    assert "shop administer kept" in grants

@@ -250,7 +250,7 @@ class ProduceStream:
         """The queue of the stream was asked about when it opened."""
         names = {batch.queue} - {open_.queue} | set(batch.messages.reply_tos) - {""}
         for name in sorted(names):
-            if (problem := await asker.problem_of(self.context, PRODUCE, name)) is not None:
+            if (problem := await asker.problem_of(self.context, "QueueService/Produce", PRODUCE, name)) is not None:
                 return problem
         return None
 

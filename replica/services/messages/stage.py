@@ -153,7 +153,7 @@ class StageHandlers:
         for queue_id in sorted(each for each in queues if machine.has_queue(each)):
             queue = machine.queue(queue_id)
             names = (queue.name, *sorted(queue.aliases))  # by which of them it was staged is not known
-            problems = [await access.asker.problem_of(context, PRODUCE, each) for each in names]
+            problems = [await access.asker.problem_of(context, "StageService/Publish", PRODUCE, each) for each in names]
             if None not in problems:
                 return problems[0]
         return None

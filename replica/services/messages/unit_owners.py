@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from replica.core.state.outcomes import Failed
 
+COMMIT = "TransactionService/Commit"
+
 if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.node.members import Members
@@ -55,7 +57,7 @@ class UnitOwners:
         if access is None or access.asker is None or unit is None:
             return None
         for right, queue in sorted(unit.rights):
-            if (problem := await access.asker.problem_of(context, right, queue)) is not None:
+            if (problem := await access.asker.problem_of(context, COMMIT, right, queue)) is not None:
                 return problem
         return None
 

@@ -15,12 +15,12 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from failover.classifier import Verdict
+from replica.node.access import called_by
 from replica.node.members import MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, parse
 from replica.services.pair.operators_word import problem_of_word
 from tandemq.ambient import monotonic_ms
-from tandemq.credentials.caller import caller_of
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
@@ -74,7 +74,7 @@ def _note_order(
     if outcome == "refused":
         text = context.details() or text
     domain = operator.members.by_name.get(asked.domain or MAIN)
-    by, reason = caller_of(context), asked.reason[:REASON_CHARS_MAX]
+    by, reason = called_by(operator.members.access, context), asked.reason[:REASON_CHARS_MAX]
     dry = " (dry run)" if getattr(asked, "dry_run", False) else ""
     said = f" ({reason})" if reason else ""
     facts = {"order": order, "reason": reason, "by": by, "outcome": text}
@@ -115,7 +115,7 @@ class OrderHandlers:
     def _journal(
         self, order: str, reason: str, context: Context, outcome: str, domain: Domain | None, facts: Mapping[str, str]
     ) -> None:
-        by = caller_of(context)
+        by = called_by(self.members.access, context)
         said = f" ({reason})" if reason else ""
         recorded = {"order": order, "reason": reason, "by": by, "outcome": outcome, **facts}
         text = f"an operator at {by} ordered {order}{said}: {outcome}"

@@ -1,0 +1,50 @@
+"""Puts a guard, and the log of what it refuses, before the services of a manager that has certificates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from replica.services.guard import Guard
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from replica.node.access import Access
+    from replica.node.members import Members
+    from replica.operations.audit import AuditLog
+    from replica.operations.operator import Operator
+    from tandemq.config import ManagerConfig
+
+
+def guarded(
+    config: ManagerConfig,
+    members: Members,
+    access: Access,
+    operator: Operator,
+    handlers: Sequence[Any],
+) -> Sequence[Any]:
+    """The same services, for whoever calls over a network."""
+    if not config.security.credentials:
+        return handlers
+    operator.audit = _audit_of(config)
+    guard = Guard(members, access, operator.audit)
+    members.access, access.asker = access, guard
+    members.node.on_tick.append(guard.look)
+    if operator.audit is not None:
+        members.node.on_tick.append(operator.audit.look)
+    return [guard.guarded(each) for each in handlers]
+
+
+def _audit_of(config: ManagerConfig) -> AuditLog | None:
+    security = config.security
+    if not security.audit_bytes:
+        return None
+    from replica.operations.audit import AuditLog  # nobody without certificates has one
+
+    return AuditLog(
+        Path(config.data_dir),
+        config.member,
+        bytes_max=security.audit_bytes,
+        refusals_max=security.audit_refusals,
+    )
