@@ -87,7 +87,7 @@ class Sides:
         self._samples: dict[int, _Sample] = {}
         self._settled: dict[int, int] = {}
         """By side: how far it is for certain."""
-        self._peer: dict[tuple[int, int], int] = {}
+        self._peer: dict[tuple[int, int], SidePassed] = {}
         """By domain and queue: how far the peer's side is, as it said in this session."""
         self._recorded_ms: dict[tuple[int, int], int] = {}
         self._committed: dict[int, int] = {}
@@ -309,13 +309,16 @@ class Sides:
         numbers |= {queue_id for number, queue_id in self._peer if number == shared.domain}
         for queue_id in sorted(numbers):
             queue, key = sided.get(queue_id), (shared.domain, queue_id)
-            if queue is None or self._peer.get(key, 0) <= (queue.passed or {}).get(shared.peer, 0):
+            if queue is None or self._peer_passed(key, queue, shared.peer) <= (queue.passed or {}).get(shared.peer, 0):
                 self._peer.pop(key, None)  # the log says it
             if queue is None:
                 self._recorded_ms.pop(key, None)
                 continue
             known = queue.passed or {}
-            marks = {shared.member: self._passed(domain, queue), shared.peer: self._peer.get(key, 0)}
+            marks = {
+                shared.member: self._passed(domain, queue),
+                shared.peer: self._peer_passed(key, queue, shared.peer),
+            }
             more = sum(max(0, marks.get(member, 0) - index) for member, index in known.items())
             if not more or (more < MARK_MESSAGES and now_ms - self._recorded_ms.get(key, 0) < MARK_MS):
                 continue
@@ -359,7 +362,7 @@ class Sides:
         queues = [sided.get(of.queue_id) for of in self.moving.values() if of.domain == domain.shared.domain]
         found = [(queue, self._passed(domain, queue)) for queue in queues if queue is not None]
         return [
-            SidePassed(queue_id=queue.queue_id, index=index)
+            SidePassed(queue_id=queue.queue_id, index=index, restarted_ms=queue.restarted_ms.get(member, 0))
             for queue, index in found
             if index > (queue.passed or {}).get(member, index)
         ][:BEAT_SIDES_MAX]
@@ -367,7 +370,14 @@ class Sides:
     def on_beat(self, domain: int, passed: Iterable[SidePassed]) -> None:
         """What the peer says of its own."""
         for each in passed:
-            self._peer[domain, each.queue_id] = each.index
+            self._peer[domain, each.queue_id] = each
+
+    def _peer_passed(self, key: tuple[int, int], queue: QueueState, peer: str) -> int:
+        """0: it has said nothing of the side that it has now. What the one before had settled, which has lost its
+        place, says nothing of this one: its process goes on behind another index.
+        """
+        said = self._peer.get(key)
+        return said.index if said is not None and said.restarted_ms == queue.restarted_ms.get(peer, 0) else 0
 
     def forget_peer(self) -> None:
         """Another session: the peer may have lost its disk meanwhile, and goes on from what the log says of it."""

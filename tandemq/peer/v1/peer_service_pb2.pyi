@@ -466,12 +466,14 @@ class DomainHeartbeat(_message.Message):
     def __init__(self, domain: _Optional[int] = ..., epoch: _Optional[int] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., durable_index: _Optional[int] = ..., commit_index: _Optional[int] = ..., passed: _Optional[_Iterable[_Union[SidePassed, _Mapping]]] = ...) -> None: ...
 
 class SidePassed(_message.Message):
-    __slots__ = ("queue_id", "index")
+    __slots__ = ("queue_id", "index", "restarted_ms")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
+    RESTARTED_MS_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     index: int
-    def __init__(self, queue_id: _Optional[int] = ..., index: _Optional[int] = ...) -> None: ...
+    restarted_ms: int
+    def __init__(self, queue_id: _Optional[int] = ..., index: _Optional[int] = ..., restarted_ms: _Optional[int] = ...) -> None: ...
 
 class TransferFrame(_message.Message):
     __slots__ = ("domain", "sync_id", "member", "queue_begin", "segments", "queue_end", "state", "volatile_body", "end")

@@ -6,7 +6,9 @@ import pytest
 
 from replica.core.state.outcomes import Failed, SettleDone
 from replica.machine import Limits, Machine
+from replica.machine.plan.sides import plan_lost
 from tandemq.peer.v1 import record_pb2
+from tandemq.peer.v1.peer_service_pb2 import SidePassed
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
@@ -174,6 +176,28 @@ async def test_k6_what_the_peer_said_is_forgotten_with_its_session(member: Membe
     member.sides.on_beat(NUMBER, member.sides.beat(member.pair))
     member.node.connect()
     assert member.sides._peer == {}
+
+
+async def test_k6_what_the_peer_said_of_a_place_that_was_lost_says_nothing_of_the_next_one(member: Member) -> None:
+    """Its heartbeat was under way, or is what its copy knows: the new side may be behind that, and what lies between
+    would go.
+    """
+    member.driver.send(3)
+    old = SidePassed(queue_id=1, index=3)
+    member.sides.on_beat(NUMBER, [old])
+    assert member.sides._peer_passed((NUMBER, 1), member.queue, "b") == 3
+    state = member.driver.master.state
+    op = record_pb2.PassedOp(queue_id=1, marks=[{"member": "a", "index": 1}])
+    member.driver.order(record_pb2.RecordHeader(time_ms=member.driver.now_ms, passed=op))
+    member.driver.order(
+        member.driver.plan(lambda: plan_lost(state, member.driver.now_ms, member.queue, {"b": "it was late"}))
+    )
+    member.driver.queue(record_pb2.QUEUE_ACTION_RESTART_SIDE, member="b")
+    member.sides.on_beat(NUMBER, [old])
+    assert member.sides._peer_passed((NUMBER, 1), member.queue, "b") == 0
+    new = SidePassed(queue_id=1, index=2, restarted_ms=member.queue.restarted_ms["b"])
+    member.sides.on_beat(NUMBER, [new])
+    assert member.sides._peer_passed((NUMBER, 1), member.queue, "b") == 2
 
 
 async def test_a_step_that_commits_nothing_looks_at_no_side(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
