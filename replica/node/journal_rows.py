@@ -201,11 +201,11 @@ def enqueues_of(header: record_pb2.RecordHeader) -> Sequence[record_pb2.EnqueueO
 
 def ordinals_of(op: record_pb2.EnqueueOp) -> Sequence[int]:
     """Places in the record's body of the entries that were stored."""
-    first = op.first_ordinal
+    places = op.ordinals or range(op.first_ordinal, op.first_ordinal + op.count)
     if not op.refusals and not op.duplicates:
-        return range(first, first + op.count)
+        return places
     left_out = {each.ordinal for each in op.refusals} | {each.ordinal for each in op.duplicates}
-    return [first + ordinal for ordinal in range(op.count) if ordinal not in left_out]
+    return [place for ordinal, place in enumerate(places) if ordinal not in left_out]
 
 
 class JournalRows:

@@ -20,7 +20,7 @@ from tandemq.v1.common_pb2 import (
     ResponseHeader,
 )
 from tandemq.v1.common_pb2 import Warning as WarningKind
-from tandemq.v1.queue_service_pb2 import EnqueueAck, EnqueueResult, EntryDuplicate, EntryError
+from tandemq.v1.queue_service_pb2 import EnqueueAck, EnqueueResult, EntryDuplicate, EntryError, MemberEntries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,6 +38,10 @@ _TEXT = MappingProxyType(
         Reason.REASON_GROUP_MISMATCH: (
             "a message does not fit its group in queue {} (group_mode COMPLETE): it needs a group_sequence that is not "
             "there yet, none beyond the last one of its group or what a group may have, and no group that is whole"
+        ),
+        Reason.REASON_ENQUEUE_DISABLED: (
+            "the member of macro queue {} that gets this group is not open where the message came, or takes none; open "
+            "or enable it, or remove it from the macro queue"
         ),
         Reason.REASON_QUOTA_EXCEEDED: "queue {}: as many groups gather as may; wait until some are whole",
         Reason.REASON_QUEUE_FULL: "queue {} is at its max_length or max_bytes; consume, or raise the limit",
@@ -102,6 +106,9 @@ def results_of(
     domain: int, queue: str, rows: Sequence[Message], done: EnqueueDone, first_ordinal: int = 0
 ) -> Iterator[EnqueueResult]:
     """What each message came to, in order. `first_ordinal`: place of the first one in the body of its record."""
+    if done.members:
+        yield from _results_at_members(domain, queue, rows, done)
+        return
     prefix = done.handles or handle_prefix(domain, done.queue_id)
     refused, doubles = dict(done.refusals), dict(done.doubles)
     index = done.first_index
@@ -132,6 +139,34 @@ def results_of(
         index += 1
 
 
+def _results_at_members(domain: int, queue: str, rows: Sequence[Message], done: EnqueueDone) -> Iterator[EnqueueResult]:
+    """Of a batch that a macro queue has dealt to several members."""
+    refused, doubles = dict(done.refusals), dict(done.doubles)
+    places = {
+        ordinal: (member, member.first_index + at)
+        for member in reversed(done.members)  # of a message that several have, the first one counts
+        for at, ordinal in enumerate(member.ordinals)
+    }
+    for ordinal, row in enumerate(rows):
+        if ordinal in refused:
+            yield EnqueueResult(error=entry_error(refused[ordinal], queue))
+        elif ordinal in places:
+            member, index = places[ordinal]
+            result = EnqueueResult(
+                index=index,
+                id=bodies.message_id(domain, done.epoch, done.log_index, ordinal),
+                completion=COMPLETION_STORED,
+                handle=handle_of(member.handles or handle_prefix(domain, member.queue_id), index),
+                completed=not member.handles,
+                member_queue=member.queue,
+            )
+            if done.downgraded and row.persistent:
+                result.warning = WarningKind.WARNING_PERSISTENCE_DOWNGRADED
+            yield result
+        else:
+            yield EnqueueResult(index=doubles[ordinal], completion=COMPLETION_STORED, duplicate=True, completed=True)
+
+
 def ack_of(queue: str, done: EnqueueDone) -> EnqueueAck:
     """The answer to a batch."""
     return EnqueueAck(
@@ -149,6 +184,15 @@ def ack_of(queue: str, done: EnqueueDone) -> EnqueueAck:
         warning=WarningKind.WARNING_PERSISTENCE_DOWNGRADED if done.downgraded else WarningKind.WARNING_UNSPECIFIED,
         handle_prefix=done.handles,
         member_queue=done.member_queue,
+        members=[
+            MemberEntries(
+                queue=each.queue,
+                first_index=each.first_index,
+                ordinals=each.ordinals,
+                handle_prefix=each.handles,
+            )
+            for each in done.members
+        ],
     )
 
 

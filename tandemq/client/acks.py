@@ -26,8 +26,9 @@ def fail_entry(entry: Entry, error: TandemqError) -> None:
 
 def resolve(batch: Batch, domain: int) -> None:
     """Gives every future of an answered batch its receipt, runs or error."""
-    if len(batch.acks) == 1 and not batch.acks[0].errors and not batch.acks[0].duplicates:
-        _resolve_plain(batch, batch.acks[0], domain)
+    ack = batch.acks[0]
+    if len(batch.acks) == 1 and not ack.errors and not ack.duplicates and not ack.members:
+        _resolve_plain(batch, ack, domain)
         return
     outcomes = outcomes_of(batch, domain)
     start = 0
@@ -46,9 +47,15 @@ def outcomes_of(batch: Batch, domain: int) -> list[Outcome]:
         doubles = {entry.ordinal: entry.index for entry in ack.duplicates}
         index = ack.first_index
         place, end = start, min(start + ack.count, batch.count)
+        at_members = _at_members(ack)
         while place < end:
             if place in refused:
                 outcomes.append((place, refused[place]))
+                place += 1
+                continue
+            if place in at_members:
+                handles, member_index = at_members[place]
+                outcomes.append(replace(_run(ack, place, 1, member_index, domain), handles=handles))
                 place += 1
                 continue
             if place in doubles:
@@ -60,6 +67,17 @@ def outcomes_of(batch: Batch, domain: int) -> list[Outcome]:
             index += run_end - place
             place = run_end
     return outcomes
+
+
+def _at_members(ack: queue_service_pb2.EnqueueAck) -> dict[int, tuple[bytes, int]]:
+    """First half of the handle and index, by place, of a batch that several members of a macro queue have. Of a message
+    that more than one has, those of the first.
+    """
+    return {
+        place: (member.handle_prefix, member.first_index + offset)
+        for member in reversed(ack.members)
+        for offset, place in enumerate(member.ordinals)
+    }
 
 
 def _run(ack: queue_service_pb2.EnqueueAck, place: int, count: int, index: int, domain: int) -> ReceiptRun:

@@ -30,6 +30,7 @@ class MacroPolicy(StrEnum):
     SHORTEST_QUEUE = "SHORTEST_QUEUE"
     CHRONOLOGICAL = "CHRONOLOGICAL"
     MESSAGE_PRIORITY = "MESSAGE_PRIORITY"
+    BY_GROUP = "BY_GROUP"
 
 
 class MacroMember(NamedTuple):

@@ -26,6 +26,7 @@ class MacroPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MACRO_POLICY_SHORTEST_QUEUE: _ClassVar[MacroPolicy]
     MACRO_POLICY_CHRONOLOGICAL: _ClassVar[MacroPolicy]
     MACRO_POLICY_MESSAGE_PRIORITY: _ClassVar[MacroPolicy]
+    MACRO_POLICY_BY_GROUP: _ClassVar[MacroPolicy]
 RELATIONSHIP_UNSPECIFIED: Relationship
 RELATIONSHIP_CONSUMER: Relationship
 RELATIONSHIP_PRODUCER: Relationship
@@ -36,6 +37,7 @@ MACRO_POLICY_ROUND_ROBIN: MacroPolicy
 MACRO_POLICY_SHORTEST_QUEUE: MacroPolicy
 MACRO_POLICY_CHRONOLOGICAL: MacroPolicy
 MACRO_POLICY_MESSAGE_PRIORITY: MacroPolicy
+MACRO_POLICY_BY_GROUP: MacroPolicy
 
 class MacroMember(_message.Message):
     __slots__ = ("queue", "priority", "handle")

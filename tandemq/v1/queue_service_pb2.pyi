@@ -90,7 +90,7 @@ class EnqueueRequest(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.Message, _Mapping]]] = ..., min_copies: _Optional[int] = ..., epoch: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., unit_id: _Optional[bytes] = ..., reaction: _Optional[_Union[_reaction_service_pb2.Reaction, _Mapping]] = ...) -> None: ...
 
 class EnqueueResult(_message.Message):
-    __slots__ = ("index", "id", "completion", "error", "warning", "handle", "duplicate", "final_state", "reply", "completed")
+    __slots__ = ("index", "id", "completion", "error", "warning", "handle", "duplicate", "final_state", "reply", "completed", "member_queue")
     INDEX_FIELD_NUMBER: _ClassVar[int]
     ID_FIELD_NUMBER: _ClassVar[int]
     COMPLETION_FIELD_NUMBER: _ClassVar[int]
@@ -101,6 +101,7 @@ class EnqueueResult(_message.Message):
     FINAL_STATE_FIELD_NUMBER: _ClassVar[int]
     REPLY_FIELD_NUMBER: _ClassVar[int]
     COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    MEMBER_QUEUE_FIELD_NUMBER: _ClassVar[int]
     index: int
     id: bytes
     completion: _common_pb2.Completion
@@ -111,7 +112,8 @@ class EnqueueResult(_message.Message):
     final_state: FinalState
     reply: _message_pb2.Message
     completed: bool
-    def __init__(self, index: _Optional[int] = ..., id: _Optional[bytes] = ..., completion: _Optional[_Union[_common_pb2.Completion, str]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ..., handle: _Optional[bytes] = ..., duplicate: bool = ..., final_state: _Optional[_Union[FinalState, str]] = ..., reply: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., completed: bool = ...) -> None: ...
+    member_queue: str
+    def __init__(self, index: _Optional[int] = ..., id: _Optional[bytes] = ..., completion: _Optional[_Union[_common_pb2.Completion, str]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ..., handle: _Optional[bytes] = ..., duplicate: bool = ..., final_state: _Optional[_Union[FinalState, str]] = ..., reply: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., completed: bool = ..., member_queue: _Optional[str] = ...) -> None: ...
 
 class EnqueueResponse(_message.Message):
     __slots__ = ("header", "results", "duplicate", "forwarded", "reacted", "member_queue")
@@ -184,7 +186,7 @@ class EntryError(_message.Message):
     def __init__(self, ordinal: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class EnqueueAck(_message.Message):
-    __slots__ = ("queue", "first_sequence", "count", "first_index", "log_index", "epoch", "copies", "level", "duplicate", "errors", "warning", "handle_prefix", "duplicates", "forwarded", "member_queue")
+    __slots__ = ("queue", "first_sequence", "count", "first_index", "log_index", "epoch", "copies", "level", "duplicate", "errors", "warning", "handle_prefix", "duplicates", "forwarded", "member_queue", "members")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -200,6 +202,7 @@ class EnqueueAck(_message.Message):
     DUPLICATES_FIELD_NUMBER: _ClassVar[int]
     FORWARDED_FIELD_NUMBER: _ClassVar[int]
     MEMBER_QUEUE_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
     queue: str
     first_sequence: int
     count: int
@@ -215,7 +218,20 @@ class EnqueueAck(_message.Message):
     duplicates: _containers.RepeatedCompositeFieldContainer[EntryDuplicate]
     forwarded: str
     member_queue: str
-    def __init__(self, queue: _Optional[str] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., copies: _Optional[int] = ..., level: _Optional[_Union[_common_pb2.Level, str]] = ..., duplicate: bool = ..., errors: _Optional[_Iterable[_Union[EntryError, _Mapping]]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ..., handle_prefix: _Optional[bytes] = ..., duplicates: _Optional[_Iterable[_Union[EntryDuplicate, _Mapping]]] = ..., forwarded: _Optional[str] = ..., member_queue: _Optional[str] = ...) -> None: ...
+    members: _containers.RepeatedCompositeFieldContainer[MemberEntries]
+    def __init__(self, queue: _Optional[str] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., copies: _Optional[int] = ..., level: _Optional[_Union[_common_pb2.Level, str]] = ..., duplicate: bool = ..., errors: _Optional[_Iterable[_Union[EntryError, _Mapping]]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ..., handle_prefix: _Optional[bytes] = ..., duplicates: _Optional[_Iterable[_Union[EntryDuplicate, _Mapping]]] = ..., forwarded: _Optional[str] = ..., member_queue: _Optional[str] = ..., members: _Optional[_Iterable[_Union[MemberEntries, _Mapping]]] = ...) -> None: ...
+
+class MemberEntries(_message.Message):
+    __slots__ = ("queue", "first_index", "ordinals", "handle_prefix")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_INDEX_FIELD_NUMBER: _ClassVar[int]
+    ORDINALS_FIELD_NUMBER: _ClassVar[int]
+    HANDLE_PREFIX_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    first_index: int
+    ordinals: _containers.RepeatedScalarFieldContainer[int]
+    handle_prefix: bytes
+    def __init__(self, queue: _Optional[str] = ..., first_index: _Optional[int] = ..., ordinals: _Optional[_Iterable[int]] = ..., handle_prefix: _Optional[bytes] = ...) -> None: ...
 
 class EntryDuplicate(_message.Message):
     __slots__ = ("ordinal", "index")

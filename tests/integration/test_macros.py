@@ -122,6 +122,27 @@ async def test_a_producer_goes_on_behind_what_found_its_members_full(client: aio
         await producer.send(b"after")
 
 
+async def test_each_group_goes_to_one_member_by_every_way_to_send(pair: Cluster, client: aio.Client) -> None:
+    """M13: receipts, ids and answers are those of the members."""
+    name, queues = await made(client, Relationship.PRODUCER, MacroPolicy.BY_GROUP, one=0, two=0, three=0)
+    groups = [f"g{number}" for number in range(12)]
+    receipts = list(await client.enqueue(name, [aio.Outgoing(group.encode(), {"group_id": group}) for group in groups]))
+    for endpoint in pair.endpoints:
+        async with aio.connect(endpoint, follow_master=False) as one, one.producer(name) as producer:
+            sent = [producer.send_nowait(group.encode(), group_id=group) for group in groups]
+            receipts += await asyncio.gather(*sent)
+    found: dict[bytes, tuple[str, int]] = {}
+    groups_at: dict[str, list[str]] = {}
+    for queue in queues:
+        got = await client.dequeue(queue, 100)
+        found |= {message.id: (queue, message.index) for message in got}
+        groups_at[queue] = [message.payload.decode() for message in got]
+    assert {each.id: each.index for each in receipts} == {each: index for each, (_, index) in found.items()}
+    assert sorted({group for each in groups_at.values() for group in set(each)}) == sorted(groups)
+    assert sum(len(set(each)) for each in groups_at.values()) == len(groups), "a group is at two members"
+    assert all(each.count(group) == 3 for each in groups_at.values() for group in each)
+
+
 async def test_the_calls_of_any_queue_receive_from_it(pair: Cluster, client: aio.Client) -> None:
     name, (low, high) = await made(client, Relationship.CONSUMER, low=1, high=9)
     await client.enqueue(low, [b"low", b"low"])

@@ -165,7 +165,7 @@ class Fates:
         self._check_room(shelf, op.dropped, len(accepted), REASON_QUEUE_FULL in refused.values())
         entered: list[Copy] = []
         for ordinal in range(op.count):
-            place = op.first_ordinal + ordinal
+            place = op.ordinals[ordinal] if op.ordinals else op.first_ordinal + ordinal
             name = _at(batch.dedup_ids, place, "") if not op.internal else ""
             if ordinal in doubles:
                 self._double(shelf, name, doubles[ordinal])

@@ -101,7 +101,7 @@ def read_stored(store: Store, shared: Shared, log_index: int) -> Stored | None:
         stored = op.count - len(op.refusals) - len(op.duplicates)
         return Stored(prefix.epoch, header.time_ms, op.count, stored, body)
     ops, replies = header.txn.enqueues, header.txn.replies
-    count = sum(op.count for op in ops)
+    count = header.txn.deal.count or sum(op.count for op in ops)
     left_out = sum(len(op.refusals) + len(op.duplicates) for op in ops)
     return Stored(prefix.epoch, header.time_ms, count + len(replies), count - left_out, body, replies)
 

@@ -11,12 +11,13 @@ from collections import OrderedDict, deque
 from typing import TYPE_CHECKING
 
 from failover.marks import Role
-from replica.core.ordering.enqueued import enqueue_done, held_key, repeated
+from replica.core.ordering.enqueued import dealt_done, enqueue_done, held_key, homes_of, repeated
 from replica.core.ordering.room import WAITING_BYTES_MAX
 from replica.core.state.calls import PendingEnqueue
 from replica.core.state.outcomes import Failed, Moved
 from replica.machine import Fresh, Refused
 from replica.machine.plan.deal import plan_any
+from replica.machine.state.dealing import dealt_run
 from tandemq.peer.v1.peer_service_pb2 import Hold, HoldReject
 from tandemq.v1.common_pb2 import Error, Reason
 
@@ -287,11 +288,9 @@ class Holding:
             # No master of ours says so: it knew the request at an index that is applied here. Nothing is claimed of it.
             self.orders.reply(pending.waiter, Moved("what the master said of this request does not fit; repeat it"))
             return
-        machine = self.orders.machine
-        queue = machine.home_of(plan.run, pending.call.queue)
-        copies, queue_id = self._copies_of(plan.run.log_index), queue.queue_id if queue is not None else 0
-        done = repeated(plan.run, copies, queue, pending.call.columns, machine.handle_prefix(queue_id))
-        self.orders.reply_enqueued(pending.waiter, done, self.orders.wanted_copies(pending, queue_id))
+        orders = self.orders
+        done = repeated(orders.machine, pending, plan.run, self._copies_of(plan.run.log_index))
+        orders.reply_enqueued(pending.waiter, done, orders.wanted_at(pending, homes_of(plan.run)))
 
     def _copies_of(self, log_index: int) -> int:
         # What a master acknowledged alone is committed before it is durable here.
@@ -301,8 +300,37 @@ class Holding:
         """A committed record was applied here: answer the held request that it orders (P14: by the master's commit, not
         our fsync).
         """
-        if not self.held or record.header.WhichOneof("op") != "enqueue":
+        if not self.held:
             return
+        kind = record.header.WhichOneof("op")
+        if kind == "txn" and record.header.txn.HasField("deal"):
+            self._on_dealt(record)
+        elif kind == "enqueue":
+            self._on_enqueued(record)
+
+    def _on_dealt(self, record: Pending) -> None:
+        """A batch that was sent to a macro queue, and that several members have now."""
+        machine, op = self.orders.machine, record.header.txn
+        caller = record.header.request_id or op.deal.client_id
+        key = (caller, machine.state.macros.by_id[op.deal.macro_id].name, op.deal.first_sequence)
+        pending = self._made_from(key, record)
+        if pending is not None:
+            run = dealt_run(record.log_index, record.epoch, op.deal, op.enqueues)
+            done = dealt_done(machine, pending, run, self._copies_of(record.log_index), duplicate=not pending.named)
+            wanted = self.orders.wanted_at(pending, [each.queue_id for each in op.enqueues])
+            self.orders.reply_enqueued(pending.waiter, done, wanted)
+
+    def _made_from(self, key: Key, record: Pending) -> PendingEnqueue | None:
+        """The held request that was ordered by it, which is held no longer."""
+        pending = self.held.get(key)
+        if pending is None or record.header.request_hash not in (0, pending.call.request_hash):
+            # Not made from it: another producer's batch under the same identity came to the master itself, and this
+            # one's would be acknowledged without being stored. The master refuses it when it comes to it.
+            return None
+        self._release(key)
+        return pending
+
+    def _on_enqueued(self, record: Pending) -> None:
         op = record.header.enqueue
         machine = self.orders.machine
         queue, caller = machine.queue(op.queue_id), record.header.request_id or op.client_id
@@ -311,12 +339,9 @@ class Holding:
         if queue.aliases and key not in self.held:  # a batch is held under the name that its producer uses
             keys = ((caller, alias, op.first_sequence) for alias in queue.aliases)
             key = next((other for other in keys if other in self.held), key)
-        pending = self.held.get(key)
-        if pending is None or record.header.request_hash not in (0, pending.call.request_hash):
-            # Not made from it: another producer's batch under the same identity came to the master itself, and this
-            # one's would be acknowledged without being stored. The master refuses it when it comes to it.
+        pending = self._made_from(key, record)
+        if pending is None:
             return
-        self._release(key)
         copies = self._copies_of(record.log_index)
         handles = machine.handle_prefix(op.queue_id)
         done = enqueue_done(

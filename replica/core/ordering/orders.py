@@ -8,7 +8,15 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.ordering.administration import order_beside, order_queue
-from replica.core.ordering.enqueued import enqueue_done, held_key, is_all_volatile, not_enough, repeated
+from replica.core.ordering.enqueued import (
+    dealt_done,
+    enqueue_done,
+    held_key,
+    homes_of,
+    is_all_volatile,
+    not_enough,
+    repeated,
+)
 from replica.core.ordering.open_units import OpenUnits
 from replica.core.ordering.publishing import Publishing
 from replica.core.ordering.readers import report_expired
@@ -41,6 +49,7 @@ from replica.machine.plan.enqueue import plan_enqueue
 from replica.machine.plan.settle import plan_settle
 from replica.machine.plan.settle_macro import plan_settle_macro
 from replica.machine.plan.time import plan_expire
+from replica.machine.state.dealing import dealt_run
 from tandemq.peer.v1.peer_service_pb2 import HoldReject
 from tandemq.v1.common_pb2 import Error, Reason
 
@@ -297,8 +306,10 @@ class Orders:
         else:
             plan, waits = plan_deal(state, self.time_ms, macro, call, self.room.lines), False
         if not isinstance(plan, Fresh):
-            wanted = wanted if macro is None else self.wanted_copies(pending, plan.run.queue_id)
-            self._answer_repetition(pending, plan.run, wanted)
+            self._answer_repetition(pending, plan.run, self.wanted_at(pending, homes_of(plan.run)))
+            return
+        if plan.header.HasField("txn"):
+            self._order_dealt(pending, plan.header)
             return
         op = plan.header.enqueue
         if macro is not None:
@@ -323,6 +334,27 @@ class Orders:
         if pending.waiter is not None:
             self._answer_enqueued(pending, op, log_index, wanted)
         self.parts.consumers.lease_ahead(op, log_index)
+
+    def _order_dealt(self, pending: PendingEnqueue, header: RecordHeader) -> None:
+        """A batch that a macro queue has dealt to several members."""
+        ops = header.txn.enqueues
+        wanted = self.wanted_at(pending, [op.queue_id for op in ops])
+        entering = [op for op in ops if op.first_index]
+        all_volatile = bool(entering) and all(map(is_all_volatile, entering))
+        self._check_means(pending, wanted, all_volatile=all_volatile)
+        self.room_bytes -= len(pending.batch)
+        held = HeldRef(*pending.key) if pending.waiter is None else None
+        epoch = self.shared.state.epoch  # of the record; the next epoch may be the one that commits it
+        log_index = self.order(header, pending.batch, body_crc=pending.batch_crc, volatile_body=all_volatile, held=held)
+        if pending.waiter is None:
+            return
+        run = dealt_run(log_index, epoch, header.txn.deal, ops)
+
+        def answer() -> None:
+            done = dealt_done(self.machine, pending, run, self.mastership.commit.copies, duplicate=False)
+            self.reply_enqueued(pending.waiter, done, wanted)
+
+        self.when_committed(log_index, answer, self._again(pending))
 
     def _answer_enqueued(self, pending: PendingEnqueue, op: EnqueueOp, log_index: int, wanted: int) -> None:
         epoch = self.shared.state.epoch  # of the record; the next epoch may be the one that commits it
@@ -368,16 +400,17 @@ class Orders:
         require_two = self.machine.requires_two(queue_id or pending.call.queue)
         return max(pending.min_copies, 2 if require_two else 1)
 
+    def wanted_at(self, pending: PendingEnqueue, queue_ids: Sequence[int]) -> int:
+        """Of a batch that enters these queues; 0: the one that it was sent to."""
+        return max(self.wanted_copies(pending, queue_id) for queue_id in queue_ids)
+
     def _answer_repetition(self, pending: PendingEnqueue, run: DuplicateRun, wanted: int) -> None:
         if pending.waiter is None:
             self.shared.outbox.send(hold_reject=HoldReject(key=held_key(pending), duplicate_of=run.log_index))
             return
 
-        queue = self.machine.home_of(run, pending.call.queue)
-        handles = self.machine.handle_prefix(queue.queue_id if queue is not None else 0)
-
         def answer() -> None:
-            done = repeated(run, self.mastership.commit.copies, queue, pending.call.columns, handles)
+            done = repeated(self.machine, pending, run, self.mastership.commit.copies)
             self.reply_enqueued(pending.waiter, done, wanted)
 
         # Everything ordered so far is waited for, so that answers leave in log order.

@@ -15,6 +15,19 @@ if TYPE_CHECKING:
     from tandemq.v1.queue_service_pb2 import SettleResult
 
 
+class EnteredMember(NamedTuple):
+    """Messages of a batch that have entered one member of a macro queue."""
+
+    queue: str
+    """Empty: it is gone."""
+    queue_id: int
+    first_index: int
+    ordinals: Sequence[int]
+    """Their places in the batch, rising; the indexes are dense."""
+    handles: bytes
+    """As in EnqueueDone."""
+
+
 class EnqueueDone(NamedTuple):
     """An enqueue was executed, now or earlier."""
 
@@ -36,6 +49,8 @@ class EnqueueDone(NamedTuple):
     """(ordinal, index of the message that had its dedup id first)."""
     member_queue: str = ""
     """The queue that it entered, where it was sent to a macro queue."""
+    members: Sequence[EnteredMember] = ()
+    """The queues that it entered, where a macro queue has dealt it to several; no index of the batch's own then."""
 
 
 class UnitDone(NamedTuple):

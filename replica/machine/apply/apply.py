@@ -28,6 +28,7 @@ from replica.machine.features.weights import apply_weights
 from replica.machine.plan.settle import ACK, EXTEND, REJECT, RELEASE, settled_key
 from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.state.changes import Applied
+from replica.machine.state.dealing import dealt_run
 from replica.machine.state.dedup import DuplicateRun
 from replica.machine.state.dedup_ids import DedupIds
 from replica.machine.state.gathering import GroupMember, Standings, WholeGroups
@@ -160,6 +161,10 @@ def _txn(state: State, log_index: int, epoch: int, header: record_pb2.RecordHead
     entered = [_enqueue(state, log_index, epoch, header, enqueue) for enqueue in op.enqueues]
     if op.writer:
         note_unit(state, header.time_ms, op)
+    if op.HasField("deal") and op.deal.client_id:
+        run = dealt_run(log_index, epoch, op.deal, op.enqueues)
+        sender = op.deal.macro_id, op.deal.client_id
+        state.producers.add(*sender, run, header.time_ms, header.request_hash & 0xFFFFFFFF)
     # A queue that got messages and gave answers needs the body for either.
     holders = sum(enqueue.first_index > 0 for enqueue in op.enqueues) + len({reply.queue_id for reply in op.replies})
     if holders > 1:
@@ -219,12 +224,13 @@ def _enqueue(
         ordinals.extend(ordinal for ordinal in range(op.count) if ordinal not in left_out)
     if op.dedup_ids:
         _remember_ids(state, queue, time_ms, op, ordinals)
-    if op.priorities or op.expires_at_ms or ordinals or op.deliver_at_ms or op.groups or op.first_ordinal:
+    is_elsewhere = op.first_ordinal or op.ordinals
+    if op.priorities or op.expires_at_ms or ordinals or op.deliver_at_ms or op.groups or is_elsewhere:
         priorities = _of_accepted(op.priorities, ordinals)
         expiries = _of_accepted(op.expires_at_ms, ordinals)
         expiry, each = _expiries(expiries)
         groups = array("Q", _of_accepted(op.groups, ordinals))
-        places = _places(op, ordinals) if op.first_ordinal else ordinals
+        places = _places(op, ordinals) if is_elsewhere else ordinals
         extra = extra_of(places, bytes(priorities), each, groups)
         queue.segments.append(start, log_index, count, op.payload_bytes, expiry, extra)
         if expiry or each:
@@ -304,6 +310,8 @@ def _members(op: record_pb2.EnqueueOp, ordinals: array[int]) -> list[GroupMember
 
 def _places(op: record_pb2.EnqueueOp, ordinals: array[int]) -> array[int]:
     """In the record's body, of what entered."""
+    if op.ordinals:
+        return array("H", [op.ordinals[ordinal] for ordinal in ordinals or range(op.count)])
     return array("H", [op.first_ordinal + ordinal for ordinal in ordinals or range(op.count)])
 
 

@@ -43,6 +43,7 @@ POLICIES = MappingProxyType(
             pb.MACRO_POLICY_FIRST_AVAILABLE,
             pb.MACRO_POLICY_ROUND_ROBIN,
             pb.MACRO_POLICY_SHORTEST_QUEUE,
+            pb.MACRO_POLICY_BY_GROUP,
         ),
     }
 )

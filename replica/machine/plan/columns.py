@@ -55,6 +55,26 @@ class Columns(NamedTuple):
             _said(self.lasts_in_group, start, end),
         )
 
+    def picked(self, ordinals: Sequence[int]) -> Columns:
+        """Of some messages, as if they had been sent alone."""
+        sizes = [self.sizes[ordinal] for ordinal in ordinals]
+        return Columns(
+            len(sizes),
+            sum(sizes),
+            max(sizes, default=0),
+            sizes,
+            _pick(self.priorities, ordinals),
+            _pick(self.persistence, ordinals),
+            _pick(self.ttls_ms, ordinals),
+            _pick(self.delays_ms, ordinals),
+            _pick(self.deliver_at_ms, ordinals),
+            _pick(self.dedup_ids, ordinals),
+            _pick(self.reply_tos, ordinals),
+            _pick(self.group_ids, ordinals),
+            _pick(self.group_sequences, ordinals),
+            _pick(self.lasts_in_group, ordinals),
+        )
+
     def group_place(self, ordinal: int) -> tuple[int, bool]:
         """Sequence in its group, and whether it is the last one."""
         sequences, lasts = self.group_sequences, self.lasts_in_group
@@ -67,6 +87,10 @@ class Columns(NamedTuple):
 
 def _cut(column: Sequence[_Value], start: int, end: int) -> Sequence[_Value]:
     return column[start:end] if len(column) > 1 else column
+
+
+def _pick(column: Sequence[_Value], ordinals: Sequence[int]) -> Sequence[_Value]:
+    return [column[ordinal] for ordinal in ordinals] if len(column) > 1 else column
 
 
 def _said(column: Sequence[_Value], start: int, end: int) -> Sequence[_Value]:

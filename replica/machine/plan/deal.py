@@ -1,10 +1,11 @@
-"""Decides which member of a macro queue a batch enters, or finds the first answer to one that is repeated; changes
+"""Decides which members of a macro queue a batch enters, or finds the first answer to one that is repeated; changes
 nothing. The record says what was chosen, so that whoever is master next finds the same (M2).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 from replica.machine.plan.enqueue import (
     EnqueueCall,
@@ -20,9 +21,11 @@ from replica.machine.plan.enqueue import (
 from replica.machine.plan.fan_in import check_takes
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.state.errors import Refused
+from replica.machine.state.groups import hashes_of
 from replica.machine.state.macros import MacroQueue
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
+from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import macro_service_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -46,6 +49,8 @@ def plan_deal(
     if call.left_out is not None:
         text = f"{macro.name} is a macro queue: what is put back goes to one of its members, by its name"
         raise Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": macro.name})
+    if macro.policy == pb.MACRO_POLICY_BY_GROUP:
+        return Fresh(_by_group(state, now_ms, macro, call, lines))
     home = _home_of_ids(state, macro, call, state.at(now_ms)) if call.columns.dedup_ids else None
     queue, full = (home, home.queue_id in lines) if home is not None else _chosen(state, macro, call, lines)
     if call.columns.reply_tos:
@@ -58,12 +63,99 @@ def plan_deal(
     return Fresh(header)
 
 
+def _by_group(
+    state: State, now_ms: int, macro: MacroQueue, call: EnqueueCall, lines: Collection[int]
+) -> record_pb2.RecordHeader:
+    """M13: one group has one member, whatever that one can take, so that its order is kept."""
+    if not macro.members:
+        raise _memberless(macro)
+    columns = call.columns
+    hashes = hashes_of(columns.group_ids, columns.count) if columns.group_ids else []
+    places: dict[int, list[int]] = {}
+    for ordinal, group in enumerate(hashes):
+        if group:
+            places.setdefault(macro.ring.home(group), []).append(ordinal)
+    loose = [ordinal for ordinal, group in enumerate(hashes) if not group] if hashes else range(columns.count)
+    if loose:
+        queue, _ = _chosen(state, macro, replace(call, columns=columns.picked(loose)), lines)
+        places[queue.queue_id] = sorted((*places.get(queue.queue_id, ()), *loose))
+    if columns.dedup_ids:
+        places = _by_ids(state, macro, call, state.at(now_ms), places)
+    return _dealt(state, now_ms, macro, call, places, lines)
+
+
+def _by_ids(
+    state: State, macro: MacroQueue, call: EnqueueCall, time_ms: int, places: dict[int, list[int]]
+) -> dict[int, list[int]]:
+    """What a member was dealt before goes there again, and is found to be there."""
+    homes: dict[int, list[int]] = {}
+    for queue_id, ordinals in places.items():
+        for ordinal in ordinals:
+            home = _dealt_before(state, macro, call.columns.dedup_id(ordinal), time_ms)
+            homes.setdefault(queue_id if home is None else home.queue_id, []).append(ordinal)
+    return {queue_id: sorted(ordinals) for queue_id, ordinals in homes.items()}
+
+
+def _dealt(
+    state: State,
+    now_ms: int,
+    macro: MacroQueue,
+    call: EnqueueCall,
+    places: dict[int, list[int]],
+    lines: Collection[int],
+) -> record_pb2.RecordHeader:
+    """One record, whose body is the batch as it came; that of one queue where one member has all of it."""
+    if len(places) == 1:
+        (queue_id,) = places
+        header = _entering(state, now_ms, call, state.queues[queue_id], full=queue_id in lines)
+        header.enqueue.macro_id = macro.queue_id
+        header.enqueue.queue = state.queues[queue_id].name
+        return header
+    txn = record_pb2.TxnOp(
+        deal=record_pb2.DealOp(
+            macro_id=macro.queue_id,
+            client_id=call.client_id,
+            first_sequence=call.first_sequence,
+            count=call.columns.count,
+        )
+    )
+    for queue_id, ordinals in places.items():
+        part = replace(call, client_id=b"", first_sequence=0, columns=call.columns.picked(ordinals))
+        op = _entering(state, now_ms, part, state.queues[queue_id], full=queue_id in lines).enqueue
+        op.macro_id, op.queue = macro.queue_id, state.queues[queue_id].name
+        op.ordinals.extend(ordinals)
+        txn.enqueues.append(op)
+    return record_pb2.RecordHeader(
+        time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, txn=txn
+    )
+
+
+def _entering(
+    state: State, now_ms: int, call: EnqueueCall, queue: QueueState, *, full: bool
+) -> record_pb2.RecordHeader:
+    """As if it had been sent there; what a member cannot take is refused one by one, and holds up no other member."""
+    if call.member in queue.open_members and queue.config.enqueue_enabled:
+        if call.columns.reply_tos:
+            check_reply_tos(queue, call.columns.reply_tos)
+        return header_of(state, queue, now_ms, call, full=full)
+    disabled = common_pb2.REASON_ENQUEUE_DISABLED
+    op = record_pb2.EnqueueOp(
+        queue_id=queue.queue_id,
+        client_id=call.client_id,
+        first_sequence=call.first_sequence,
+        count=call.columns.count,
+        refusals=[record_pb2.Refusal(ordinal=ordinal, reason=disabled) for ordinal in range(call.columns.count)],
+    )
+    return record_pb2.RecordHeader(
+        time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, enqueue=op
+    )
+
+
 def _home_of_ids(state: State, macro: MacroQueue, call: EnqueueCall, time_ms: int) -> QueueState | None:
     """The member that was dealt a message with a dedup id of this batch: elsewhere it would enter a second time."""
     homes: dict[int, str] = {}
     for name in call.columns.dedup_ids:
-        queue = state.queues.get(macro.dealt.get(name, 0)) if name else None
-        if queue is not None and queue.dedup_ids and queue.dedup_ids.find(name, time_ms, queue.config):
+        if (queue := _dealt_before(state, macro, name, time_ms)) is not None:
             homes.setdefault(queue.queue_id, name)
     if len(homes) > 1:
         where = " and ".join(f"{name!r} queue {state.queues[each].name}" for each, name in list(homes.items())[:2])
@@ -71,6 +163,18 @@ def _home_of_ids(state: State, macro: MacroQueue, call: EnqueueCall, time_ms: in
         text = f"{text}, dedup id {where}; send them in batches of their own"
         raise Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": macro.name})
     return state.queues[next(iter(homes))] if homes else None
+
+
+def _dealt_before(state: State, macro: MacroQueue, name: str, time_ms: int) -> QueueState | None:
+    """The member that knows this dedup id still."""
+    queue = state.queues.get(macro.dealt.get(name, 0)) if name else None
+    known = queue is not None and queue.dedup_ids and queue.dedup_ids.find(name, time_ms, queue.config)
+    return queue if known else None
+
+
+def _memberless(macro: MacroQueue) -> Refused:
+    text = f"macro queue {macro.name} has no members; add one"
+    return Refused(common_pb2.REASON_CONFIG_ERROR, text, {"queue": macro.name})
 
 
 def _chosen(state: State, macro: MacroQueue, call: EnqueueCall, lines: Collection[int]) -> tuple[QueueState, bool]:
@@ -93,10 +197,9 @@ def _chosen(state: State, macro: MacroQueue, call: EnqueueCall, lines: Collectio
         return some, False
     if full is not None:
         return full, True
-    facts = {"queue": macro.name}
     if not macro.members:
-        text = f"macro queue {macro.name} has no members; add one"
-        raise Refused(common_pb2.REASON_CONFIG_ERROR, text, facts)
+        raise _memberless(macro)
+    facts = {"queue": macro.name}
     text = f"no member of macro queue {macro.name} is open at {call.member} and enabled for sending; open one"
     raise Refused(common_pb2.REASON_ENQUEUE_DISABLED, text, facts)
 
@@ -115,7 +218,7 @@ def _in_order(state: State, macro: MacroQueue) -> Iterator[QueueState]:
     match macro.policy:
         case pb.MACRO_POLICY_ROUND_ROBIN:
             return (queues[queue_id] for queue_id in macro.in_turn())
-        case pb.MACRO_POLICY_SHORTEST_QUEUE:
+        case pb.MACRO_POLICY_SHORTEST_QUEUE | pb.MACRO_POLICY_BY_GROUP:
             return iter(sorted((queues[queue_id] for queue_id in macro.members), key=lambda queue: queue.length))
         case _:
             return (queues[queue_id] for queue_id in macro.by_priority())

@@ -7,7 +7,7 @@ from typing import cast
 import msgspec
 
 from replica.machine.sets.packing import bytes_of, column_of
-from replica.machine.state.dedup import Chunk, Producer, Refusals
+from replica.machine.state.dedup import Chunk, DealtPart, Producer, Refusals
 from tandemq.v1 import common_pb2
 
 
@@ -20,6 +20,7 @@ class _ChunkRow(msgspec.Struct, array_like=True):
     refusals: list[tuple[int, list[tuple[int, int]]]]
     doubles: list[tuple[int, list[tuple[int, int]]]] = msgspec.field(default_factory=list)
     queues: list[tuple[int, int]] = msgspec.field(default_factory=list)
+    parts: list[tuple[int, list[tuple[int, int, bytes]]]] = msgspec.field(default_factory=list)
 
 
 class ProducerRow(msgspec.Struct, array_like=True):
@@ -43,7 +44,19 @@ def _chunk_row(chunk: Chunk) -> _ChunkRow:
     refusals = [(row, [(at, int(why)) for at, why in refused]) for row, refused in sorted(chunk.refusals.items())]
     doubles = [(row, list(double)) for row, double in sorted(chunk.doubles.items())]
     queues = sorted(chunk.queues.items())
-    return _ChunkRow(chunk.epoch, chunk.base, chunk.end_sequence, chunk.time_ms, columns, refusals, doubles, queues)
+    parts = [(row, [_part_row(part) for part in parts]) for row, parts in sorted(chunk.parts.items())]
+    return _ChunkRow(
+        chunk.epoch, chunk.base, chunk.end_sequence, chunk.time_ms, columns, refusals, doubles, queues, parts
+    )
+
+
+def _part_row(part: DealtPart) -> tuple[int, int, bytes]:
+    return part.queue_id, part.first_index, bytes_of(part.ordinals)
+
+
+def _part(row: tuple[int, int, bytes]) -> DealtPart:
+    queue_id, first_index, ordinals = row
+    return DealtPart(queue_id, first_index, column_of("H", ordinals))
 
 
 def producer_of(row: ProducerRow) -> Producer:
@@ -59,6 +72,7 @@ def producer_of(row: ProducerRow) -> Producer:
         chunk.refusals = {at: _refusals(refused) for at, refused in kept.refusals}
         chunk.doubles = {at: tuple(doubles) for at, doubles in kept.doubles}
         chunk.queues = dict(kept.queues)
+        chunk.parts = {at: tuple(map(_part, parts)) for at, parts in kept.parts}
         producer.chunks.append(chunk)
         producer.rows += len(chunk.sequences)
     return producer

@@ -23,6 +23,14 @@ Refusals = tuple[tuple[int, common_pb2.Reason], ...]  # ordinal in the record, w
 Doubles = tuple[tuple[int, int], ...]  # ordinal in the record, index of the message that had its dedup id first
 
 
+class DealtPart(NamedTuple):
+    """What a batch that a macro queue has dealt came to at one member."""
+
+    queue_id: int
+    first_index: int  # of the first one that entered
+    ordinals: array[int]  # places in the batch of those that entered, rising
+
+
 class DuplicateRun(NamedTuple):
     """How a record was answered."""
 
@@ -35,6 +43,9 @@ class DuplicateRun(NamedTuple):
     downgraded: bool = False
     doubles: Doubles = ()
     queue_id: int = 0  # that the messages entered, where it was sent to a macro queue
+    parts: tuple[
+        DealtPart, ...
+    ] = ()  # the members that they entered, where there are several; refusals are the batch's
 
 
 class Chunk:
@@ -42,7 +53,7 @@ class Chunk:
 
     __slots__ = (
         *("base", "doubles", "end_sequence", "epoch", "flags", "indexes"),
-        *("logs", "queues", "refusals", "sequences", "time_ms"),
+        *("logs", "parts", "queues", "refusals", "sequences", "time_ms"),
     )
 
     def __init__(self, epoch: int, base: tuple[int, int, int]) -> None:
@@ -55,6 +66,7 @@ class Chunk:
         self.refusals: dict[int, Refusals] = {}  # by row
         self.doubles: dict[int, Doubles] = {}  # by row
         self.queues: dict[int, int] = {}  # by row, of a macro queue
+        self.parts: dict[int, tuple[DealtPart, ...]] = {}  # by row, of a macro queue
         self.end_sequence = base[0]  # one beyond the last
         self.time_ms = 0  # of the last row
 
@@ -76,6 +88,8 @@ class Chunk:
             self.doubles[len(self.sequences)] = run.doubles
         if run.queue_id:
             self.queues[len(self.sequences)] = run.queue_id
+        if run.parts:
+            self.parts[len(self.sequences)] = run.parts
         if run.first_index:
             self.indexes.append(run.first_index - self.base[1])
         else:
@@ -97,7 +111,7 @@ class Chunk:
         log_index, downgraded = self.base[2] + self.logs[row], bool(flags & _DOWNGRADED)
         doubles = self.doubles.get(row, ())
         answer = first, end - first, index, log_index, self.epoch, refusals, downgraded, doubles
-        return DuplicateRun(*answer, self.queues.get(row, 0))
+        return DuplicateRun(*answer, self.queues.get(row, 0), self.parts.get(row, ()))
 
 
 class Producer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
+from replica.machine.sets.ring import Ring
 from tandemq.v1 import macro_service_pb2 as pb
 
 
@@ -19,6 +20,7 @@ class MacroQueue:
     members: dict[int, int] = field(default_factory=dict)  # member priority by queue, in the order of adding
     last: int = 0  # the queue that was chosen last of a producer with turns; 0: none yet, or it is no member any more
     dealt: OrderedDict[str, int] = field(default_factory=OrderedDict)  # member by dedup id, the newest last
+    ring: Ring = field(default_factory=Ring)  # BY_GROUP: of the members
 
     @property
     def is_producer(self) -> bool:
@@ -54,6 +56,8 @@ class Macros:
         self._note(macro, queue_id)
 
     def _note(self, macro: MacroQueue, queue_id: int) -> None:
+        if macro.policy == pb.MACRO_POLICY_BY_GROUP:
+            macro.ring.add(queue_id)
         self.homes.setdefault(queue_id, {})[macro.queue_id] = None
         if not macro.is_producer:
             self.of_member.setdefault(queue_id, {})[macro.queue_id] = None
@@ -65,6 +69,7 @@ class Macros:
             at = ids.index(queue_id)
             macro.last = ids[at - 1] if len(ids) > 1 else 0
         del macro.members[queue_id]
+        macro.ring.discard(queue_id)
         for name in [name for name, home in macro.dealt.items() if home == queue_id]:
             del macro.dealt[name]
         for known in (self.homes, self.of_member):

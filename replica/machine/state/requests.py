@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from replica.machine.state.dealing import dealt_run
 from replica.machine.state.dedup import Doubles, DuplicateRun, Refusals
 from replica.machine.state.errors import Refused
 from replica.machine.state.limits import Limits
@@ -70,8 +71,11 @@ class RequestAnswer:
     # txn: as in the record, without what only applying it needs
     entered: Sequence[record_pb2.EnqueueOp] = ()
     reactions: tuple[record_pb2.ReactionCounts, ...] = ()  # by queue, in the order of the call; empty: it was none
+    deal: record_pb2.DealOp | None = None  # a macro queue has dealt it to the members of `entered`
 
     def duplicate_run(self) -> DuplicateRun:
+        if self.deal is not None:
+            return dealt_run(self.log_index, self.epoch, self.deal, self.entered)
         answer = self.first_index, self.log_index, self.epoch, self.refusals, self.downgraded, self.doubles
         return DuplicateRun(0, self.count, *answer, self.queue_id if self.macro_id else 0)
 
@@ -197,6 +201,8 @@ def _kept_of_txn(made: record_pb2.TxnOp) -> record_pb2.TxnOp:
     # What reactions of a unit put into queues is no answer to its commit.
     entered = [each for each in made.enqueues if not (named and each.internal)]
     kept = record_pb2.TxnOp(enqueues=[_kept_of_unit(each, named=named) for each in entered])
+    if made.HasField("deal"):
+        kept.deal.CopyFrom(made.deal)
     for remove in made.removes:
         if remove.HasField("reaction"):
             kept.removes.add(queue_id=remove.queue_id, reaction=remove.reaction)
@@ -207,6 +213,7 @@ def _kept_of_unit(made: record_pb2.EnqueueOp, *, named: bool) -> record_pb2.Enqu
     """`named`: whoever repeats the commit of an open unit does not say again what is in it."""
     kept = _kept(made)
     kept.first_ordinal = made.first_ordinal
+    kept.ordinals.extend(made.ordinals)
     if named:
         kept.queue = made.queue
     if made.volatiles and all(made.volatiles):  # the answer says where messages are: in memory alone
@@ -245,7 +252,10 @@ def _parse(kind: str, data: bytes, log_index: int, epoch: int, version: int) -> 
             unit = answer.txn
             queue_id = unit.removes[0].queue_id if unit.removes else 0
             reactions = tuple(each.reaction for each in unit.removes if each.HasField("reaction"))
-            return RequestAnswer(kind, log_index, epoch, queue_id, entered=unit.enqueues, reactions=reactions)
+            deal = unit.deal if unit.HasField("deal") else None
+            return RequestAnswer(
+                kind, log_index, epoch, queue_id, entered=unit.enqueues, reactions=reactions, deal=deal
+            )
         case "weights":
             table = answer.weights
             return RequestAnswer(kind, log_index, epoch, version=table.version, valid_until_ms=table.valid_until_ms)

@@ -48,6 +48,7 @@ from tandemq.v1.queue_service_pb2 import (
     DequeueResponse,
     EnqueueRequest,
     EnqueueResponse,
+    EnqueueResult,
     SettleRequest,
     SettleResponse,
 )
@@ -139,10 +140,11 @@ class QueueHandlers:
         if isinstance(result, Failed):
             await abort(context, result)
         response = self._enqueued(self.members.of_queue(parsed.queue), parsed, result)
-        if result.handles and full_until_ms:
-            await self._wait_for_ends(
-                result.member_queue or parsed.queue, response, (full_until_ms - node.clock.now_ms()) / 1_000
-            )
+        tracked = [each.queue for each in result.members if each.handles]
+        if result.handles:
+            tracked = [result.member_queue or parsed.queue]
+        for queue in tracked if full_until_ms else ():
+            await self._wait_for_ends(queue, response, (full_until_ms - node.clock.now_ms()) / 1_000)
         return response.SerializeToString()
 
     async def _elsewhere(self, request: EnqueueRequest, context: Context) -> bytes:
@@ -199,7 +201,7 @@ class QueueHandlers:
 
     async def _wait_for_ends(self, queue: str, response: EnqueueResponse, wait_s: float) -> None:
         """The queue's type completes later than STORED: wait for that in what is left of the call's time."""
-        results = {result.handle: result for result in response.results if result.handle}
+        results = {result.handle: result for result in response.results if _is_of(result, queue)}
         until = asyncio.get_running_loop().time() + wait_s
         for status in await self.completions.ended(queue, list(results), until):
             if not status.HasField("error"):
@@ -417,3 +419,8 @@ class QueueHandlers:
         rows, following = bodies.page(self.members.node.store, domain.shared, request.queue, slices, following)
         header = header_of(self.members, domain)
         return BrowsePageResponse(header=header, messages=rows, next_index=following).SerializeToString()
+
+
+def _is_of(result: EnqueueResult, queue: str) -> bool:
+    """Whether it may be asked there what becomes of the message."""
+    return bool(result.handle) and result.member_queue in ("", queue)

@@ -70,7 +70,7 @@ class SalvageView:
         elif header.txn.enqueues:
             # Each of its queues gets its messages back by itself; that they came together is not brought back.
             for op in header.txn.enqueues:
-                ordinals = range(op.first_ordinal, op.first_ordinal + op.count)
+                ordinals = op.ordinals or range(op.first_ordinal, op.first_ordinal + op.count)
                 body = cut(record.body, ordinals, op.queue) if record.body else b""
                 yield self._enqueued(record, op, body)
         else:

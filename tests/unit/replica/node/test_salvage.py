@@ -13,6 +13,7 @@ import pytest
 import replica.node.salvage
 from chaos.sim.kernel.files import SimFiles
 from replica.core.state.effects import Salvage
+from replica.node.journal_rows import ordinals_of
 from replica.node.salvage import Certainty, SalvageFiles
 from replica.peer.verify import digest_of
 from replica.services.pair.salvage_view import SalvageView
@@ -323,3 +324,29 @@ def test_a_file_of_a_newer_version_is_left_out_of_the_list(files: SalvageFiles, 
     put(files, "x.salvage", b"TQSALV\x00\x09" + bytes(100))
     assert files.infos() == []
     assert "newer version" in caplog.text
+
+
+def test_what_a_macro_queue_has_dealt_is_shown_as_what_each_member_was_sent(files: SalvageFiles) -> None:
+    """Of one batch, whose messages stand between each other."""
+    batch = MessageBatch(payloads=[b"a", b"b", b"c"], group_ids=["x", "y", "x"])
+    op = TxnOp(
+        deal={"macro_id": 9, "client_id": b"p", "first_sequence": 1, "count": 3},
+        enqueues=[
+            EnqueueOp(queue_id=1, queue="legs", macro_id=9, count=2, first_index=4, ordinals=[0, 2]),
+            EnqueueOp(queue_id=2, queue="ledger", macro_id=9, count=1, first_index=5, ordinals=[1]),
+        ],
+    )
+    assert [list(ordinals_of(each)) for each in op.enqueues] == [[0, 2], [1]]
+    body = EnqueueBatch(queue="m", first_sequence=1, messages=batch).SerializeToString()
+    header = RecordHeader(txn=op).SerializeToString()
+    numbers = {"flags": 0, "domain": DOMAIN, "epoch": 3, "log_index": 1}
+    head, _ = build_head(**numbers, header=header, body=body, previous_digest=ZERO_DIGEST)
+    store = MemoryStore(member="a", instance=b"a" * 16)
+    store.commit(WriteBatch(appends=[Append(DOMAIN, 1, assemble(head, body))]))
+    files.write(store, DOMAIN, "main", Salvage(1, 1, 1, ""))
+    (info,) = files.infos()
+    shown = [EnqueueBatch.FromString(each.batch) for each in SalvageView.of(files, info).operations()]
+    assert [(each.queue, list(each.messages.payloads)) for each in shown] == [
+        ("legs", [b"a", b"c"]),
+        ("ledger", [b"b"]),
+    ]

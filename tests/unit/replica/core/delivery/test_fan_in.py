@@ -339,3 +339,47 @@ def test_what_is_answered_does_not_hang_on_what_the_name_is_by_then() -> None:
     direct = Taker(pair, one_shot=True)
     direct_done = direct.waiter.answers[0]
     assert direct_done.member_queue == "one"
+
+
+def dealt_to_groups(pair: Pair, member: Member, sequence: int, groups: list[str]) -> EnqueueDone:
+    """What a batch of a producer's stream came to."""
+    messages = MessageBatch(payloads=[b"x"] * len(groups), group_ids=groups)
+    batch = EnqueueBatch(queue="m", first_sequence=sequence, messages=messages)
+    body, waiter = batch.SerializeToString(), Waiter()
+    call = EnqueueCall("m", b"p", sequence, columns_of(batch), member.name, request_hash=google_crc32c.value(body))
+    member.submit(PendingEnqueue(waiter, call, body, 0))
+    pair.settle(200)
+    assert isinstance(waiter.done, EnqueueDone), waiter.done
+    return waiter.done
+
+
+GROUPS = ["a", "b", "c", "d", "e", "f"]
+
+
+def test_a_batch_of_several_groups_is_one_record_wherever_it_came_and_whoever_is_master() -> None:
+    """M2, M13: a batch that the replica holds is completed by the one body that is there, and a repetition after a
+    takeover finds the members that it was dealt to.
+    """
+    pair = begun(PRODUCER, pb.MACRO_POLICY_BY_GROUP, one=0, two=0, three=0)
+    assert pair.master is not None
+    homes: dict[str, str] = {}
+    for sequence, member in ((1, pair.b), (7, pair.a)):
+        before = pair.master.core.shared.log.last_index
+        done = dealt_to_groups(pair, member, sequence, GROUPS)
+        assert pair.master.core.shared.log.last_index == before + 1
+        assert not done.duplicate
+        entered = {GROUPS[place]: each.queue for each in done.members for place in each.ordinals}
+        assert sorted(entered) == GROUPS
+        homes = homes or entered
+        assert entered == homes
+    assert len(set(homes.values())) > 1
+    again = dealt_to_groups(pair, pair.b, 1, GROUPS)
+    assert again.duplicate
+    pair.crash(pair.a)
+    pair.b.lost(refused=True)
+    pair.settle(200)
+    assert pair.master is pair.b
+    after = dealt_to_groups(pair, pair.b, 1, GROUPS)
+    assert (after.duplicate, after.members) == (True, again.members)
+    more = dealt_to_groups(pair, pair.b, 13, ["a", "a"])
+    assert (more.member_queue, more.first_index) == (homes["a"], 1 + 2 * list(homes.values()).count(homes["a"]))

@@ -153,7 +153,7 @@ def test_a_repetition_gets_the_first_answer_although_the_queue_refuses_by_now():
     driver.queue(UPDATE, config=admin_pb2.QueueConfig(enqueue_enabled=False), mask=["enqueue_enabled"])
     plan = driver.plan_enqueue(batch, first_sequence=1, member="somewhere else")
     assert isinstance(plan, Repeated)
-    assert plan.run == (1, 3, op.first_index, 2, 1, ((1, TOO_LARGE),), False, (), 0)
+    assert plan.run == (1, 3, op.first_index, 2, 1, ((1, TOO_LARGE),), False, (), 0, ())
 
 
 def test_a_repetition_is_answered_as_its_record_was_in_any_epoch():
@@ -165,9 +165,9 @@ def test_a_repetition_is_answered_as_its_record_was_in_any_epoch():
     driver.send(2)
     refused = ((0, TOO_LARGE), (1, TOO_LARGE))
     expected = [
-        (1, 2, 1, 2, 1, (), False, (), 0),
-        (3, 2, 0, 3, 3, refused, False, (), 0),
-        (5, 2, 3, 4, 3, (), False, (), 0),
+        (1, 2, 1, 2, 1, (), False, (), 0, ()),
+        (3, 2, 0, 3, 3, refused, False, (), 0, ()),
+        (5, 2, 3, 4, 3, (), False, (), 0, ()),
     ]
     assert [driver.plan_enqueue(batch_of([1] * 2), first_sequence=run[0]).run for run in expected] == expected
 
@@ -274,7 +274,7 @@ def test_a_unary_request_is_known_by_its_id():
     batch, request_id = batch_of([1, 1]), b"r" * 16
     driver.enqueue(batch, request_id=request_id, request_hash=7)
     plan = driver.plan_enqueue(batch, request_id=request_id, request_hash=7)
-    assert plan.run == (0, 2, 1, 2, 1, (), False, (), 0)
+    assert plan.run == (0, 2, 1, 2, 1, (), False, (), 0, ())
     answer = driver.master.find_request(request_id, 7)
     assert answer is not None
     assert (answer.kind, answer.first_index, answer.count, answer.log_index) == ("enqueue", 1, 2, 2)
