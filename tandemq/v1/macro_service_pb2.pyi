@@ -27,6 +27,8 @@ class MacroPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MACRO_POLICY_CHRONOLOGICAL: _ClassVar[MacroPolicy]
     MACRO_POLICY_MESSAGE_PRIORITY: _ClassVar[MacroPolicy]
     MACRO_POLICY_BY_GROUP: _ClassVar[MacroPolicy]
+    MACRO_POLICY_DUPLICATE: _ClassVar[MacroPolicy]
+    MACRO_POLICY_DUPLICATE_BEST_EFFORT: _ClassVar[MacroPolicy]
 RELATIONSHIP_UNSPECIFIED: Relationship
 RELATIONSHIP_CONSUMER: Relationship
 RELATIONSHIP_PRODUCER: Relationship
@@ -38,6 +40,8 @@ MACRO_POLICY_SHORTEST_QUEUE: MacroPolicy
 MACRO_POLICY_CHRONOLOGICAL: MacroPolicy
 MACRO_POLICY_MESSAGE_PRIORITY: MacroPolicy
 MACRO_POLICY_BY_GROUP: MacroPolicy
+MACRO_POLICY_DUPLICATE: MacroPolicy
+MACRO_POLICY_DUPLICATE_BEST_EFFORT: MacroPolicy
 
 class MacroMember(_message.Message):
     __slots__ = ("queue", "priority", "handle")

@@ -94,6 +94,13 @@ async def test_the_page_about_twins_runs_as_one(members: str) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="module")
+async def test_the_page_about_macro_queues_runs_as_one(members: str) -> None:
+    first, second = members.split(",")
+    page = "".join(snippets("docs/MACRO.md"))
+    await printed("-c", page.replace("127.0.0.1:7600", first).replace("127.0.0.1:7610", second))
+
+
+@pytest.mark.asyncio(loop_scope="module")
 async def test_the_snippets_about_units_of_work_run(members: str) -> None:
     first, second = members.split(",")
     found = [each for each in snippets("docs/CLIENTS.md") if "client.transact" in each or "client.unit" in each]

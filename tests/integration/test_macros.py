@@ -143,6 +143,24 @@ async def test_each_group_goes_to_one_member_by_every_way_to_send(pair: Cluster,
     assert all(each.count(group) == 3 for each in groups_at.values() for group in each)
 
 
+async def test_each_member_gets_a_copy_by_every_way_to_send(pair: Cluster, client: aio.Client) -> None:
+    """M4: and the index of a receipt is that of the first member."""
+    name, queues = await made(client, Relationship.PRODUCER, MacroPolicy.DUPLICATE, one=0, two=9)
+    receipts = list(await client.enqueue(name, [b"unary", b"unary too"]))
+    for endpoint in pair.endpoints:
+        async with aio.connect(endpoint, follow_master=False) as one, one.producer(name) as producer:
+            receipts.append(await producer.send(b"stream"))
+    assert [each.index for each in receipts] == [1, 2, 3, 4]
+    for queue in queues:
+        got = await client.dequeue(queue, 100)
+        assert got.payloads == [b"unary", b"unary too", b"stream", b"stream"]
+        assert [message.id for message in got] == [each.id for each in receipts]
+    await client.close_queue(queues[0])
+    with pytest.raises(Refused, match=r"ENQUEUE_DISABLED.*nothing was sent to any"):
+        await client.enqueue(name, [b"x"])
+    assert (await client.get_queue(queues[1])).length == 4
+
+
 async def test_the_calls_of_any_queue_receive_from_it(pair: Cluster, client: aio.Client) -> None:
     name, (low, high) = await made(client, Relationship.CONSUMER, low=1, high=9)
     await client.enqueue(low, [b"low", b"low"])

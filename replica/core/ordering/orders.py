@@ -308,7 +308,7 @@ class Orders:
         if not isinstance(plan, Fresh):
             self._answer_repetition(pending, plan.run, self.wanted_at(pending, homes_of(plan.run)))
             return
-        if plan.header.HasField("txn"):
+        if macro is not None and plan.header.HasField("txn"):
             self._order_dealt(pending, plan.header)
             return
         op = plan.header.enqueue

@@ -224,7 +224,7 @@ def _enqueue(
         ordinals.extend(ordinal for ordinal in range(op.count) if ordinal not in left_out)
     if op.dedup_ids:
         _remember_ids(state, queue, time_ms, op, ordinals)
-    is_elsewhere = op.first_ordinal or op.ordinals
+    is_elsewhere = op.first_ordinal or (op.macro_id and op.ordinals)
     if op.priorities or op.expires_at_ms or ordinals or op.deliver_at_ms or op.groups or is_elsewhere:
         priorities = _of_accepted(op.priorities, ordinals)
         expiries = _of_accepted(op.expires_at_ms, ordinals)

@@ -44,6 +44,8 @@ POLICIES = MappingProxyType(
             pb.MACRO_POLICY_ROUND_ROBIN,
             pb.MACRO_POLICY_SHORTEST_QUEUE,
             pb.MACRO_POLICY_BY_GROUP,
+            pb.MACRO_POLICY_DUPLICATE,
+            pb.MACRO_POLICY_DUPLICATE_BEST_EFFORT,
         ),
     }
 )

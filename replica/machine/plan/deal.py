@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
+from replica.machine.plan.duplicating import plan_copies_at_members
 from replica.machine.plan.enqueue import (
     EnqueueCall,
     EnqueuePlan,
@@ -18,6 +19,7 @@ from replica.machine.plan.enqueue import (
     header_of,
     plan_enqueue,
 )
+from replica.machine.plan.entering import entering, memberless, nobody_takes
 from replica.machine.plan.fan_in import check_takes
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.state.errors import Refused
@@ -51,6 +53,8 @@ def plan_deal(
         raise Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": macro.name})
     if macro.policy == pb.MACRO_POLICY_BY_GROUP:
         return Fresh(_by_group(state, now_ms, macro, call, lines))
+    if macro.policy in (pb.MACRO_POLICY_DUPLICATE, pb.MACRO_POLICY_DUPLICATE_BEST_EFFORT):
+        return Fresh(plan_copies_at_members(state, now_ms, macro, call, lines))
     home = _home_of_ids(state, macro, call, state.at(now_ms)) if call.columns.dedup_ids else None
     queue, full = (home, home.queue_id in lines) if home is not None else _chosen(state, macro, call, lines)
     if call.columns.reply_tos:
@@ -68,7 +72,7 @@ def _by_group(
 ) -> record_pb2.RecordHeader:
     """M13: one group has one member, whatever that one can take, so that its order is kept."""
     if not macro.members:
-        raise _memberless(macro)
+        raise memberless(macro)
     columns = call.columns
     hashes = hashes_of(columns.group_ids, columns.count) if columns.group_ids else []
     places: dict[int, list[int]] = {}
@@ -107,7 +111,7 @@ def _dealt(
     """One record, whose body is the batch as it came; that of one queue where one member has all of it."""
     if len(places) == 1:
         (queue_id,) = places
-        header = _entering(state, now_ms, call, state.queues[queue_id], full=queue_id in lines)
+        header = entering(state, now_ms, call, state.queues[queue_id], full=queue_id in lines)
         header.enqueue.macro_id = macro.queue_id
         header.enqueue.queue = state.queues[queue_id].name
         return header
@@ -121,33 +125,12 @@ def _dealt(
     )
     for queue_id, ordinals in places.items():
         part = replace(call, client_id=b"", first_sequence=0, columns=call.columns.picked(ordinals))
-        op = _entering(state, now_ms, part, state.queues[queue_id], full=queue_id in lines).enqueue
+        op = entering(state, now_ms, part, state.queues[queue_id], full=queue_id in lines).enqueue
         op.macro_id, op.queue = macro.queue_id, state.queues[queue_id].name
         op.ordinals.extend(ordinals)
         txn.enqueues.append(op)
     return record_pb2.RecordHeader(
         time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, txn=txn
-    )
-
-
-def _entering(
-    state: State, now_ms: int, call: EnqueueCall, queue: QueueState, *, full: bool
-) -> record_pb2.RecordHeader:
-    """As if it had been sent there; what a member cannot take is refused one by one, and holds up no other member."""
-    if call.member in queue.open_members and queue.config.enqueue_enabled:
-        if call.columns.reply_tos:
-            check_reply_tos(queue, call.columns.reply_tos)
-        return header_of(state, queue, now_ms, call, full=full)
-    disabled = common_pb2.REASON_ENQUEUE_DISABLED
-    op = record_pb2.EnqueueOp(
-        queue_id=queue.queue_id,
-        client_id=call.client_id,
-        first_sequence=call.first_sequence,
-        count=call.columns.count,
-        refusals=[record_pb2.Refusal(ordinal=ordinal, reason=disabled) for ordinal in range(call.columns.count)],
-    )
-    return record_pb2.RecordHeader(
-        time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, enqueue=op
     )
 
 
@@ -172,11 +155,6 @@ def _dealt_before(state: State, macro: MacroQueue, name: str, time_ms: int) -> Q
     return queue if known else None
 
 
-def _memberless(macro: MacroQueue) -> Refused:
-    text = f"macro queue {macro.name} has no members; add one"
-    return Refused(common_pb2.REASON_CONFIG_ERROR, text, {"queue": macro.name})
-
-
 def _chosen(state: State, macro: MacroQueue, call: EnqueueCall, lines: Collection[int]) -> tuple[QueueState, bool]:
     """The first one that takes all of it now; else the first that has any room; else the first, and that it is full:
     its entries are refused one by one, as a queue's are, so that what a producer has sent behind them follows them.
@@ -198,10 +176,8 @@ def _chosen(state: State, macro: MacroQueue, call: EnqueueCall, lines: Collectio
     if full is not None:
         return full, True
     if not macro.members:
-        raise _memberless(macro)
-    facts = {"queue": macro.name}
-    text = f"no member of macro queue {macro.name} is open at {call.member} and enabled for sending; open one"
-    raise Refused(common_pb2.REASON_ENQUEUE_DISABLED, text, facts)
+        raise memberless(macro)
+    raise nobody_takes(macro, call)
 
 
 def _takes_all(queue: QueueState, call: EnqueueCall) -> bool:

@@ -14,7 +14,7 @@ def dealt_run(
     log_index: int, epoch: int, deal: record_pb2.DealOp, enqueues: Iterable[record_pb2.EnqueueOp]
 ) -> DuplicateRun:
     """By the places in the batch."""
-    refused: dict[int, common_pb2.Reason] = {}
+    refused: dict[int, common_pb2.Reason] = {each.ordinal: each.reason for each in deal.refusals}
     doubles: dict[int, int] = {}
     parts: list[DealtPart] = []
     downgraded = False

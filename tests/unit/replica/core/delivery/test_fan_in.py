@@ -383,3 +383,23 @@ def test_a_batch_of_several_groups_is_one_record_wherever_it_came_and_whoever_is
     assert (after.duplicate, after.members) == (True, again.members)
     more = dealt_to_groups(pair, pair.b, 13, ["a", "a"])
     assert (more.member_queue, more.first_index) == (homes["a"], 1 + 2 * list(homes.values()).count(homes["a"]))
+
+
+def test_a_copy_is_at_all_members_whoever_is_master() -> None:
+    """M4: one record, also of what the replica holds; a repetition finds every member."""
+    pair = begun(PRODUCER, pb.MACRO_POLICY_DUPLICATE, one=0, two=9, three=0)
+    done = dealt_to_groups(pair, pair.b, 1, ["", ""])
+    assert [(each.queue, list(each.ordinals)) for each in done.members] == [
+        ("two", [0, 1]),
+        ("one", [0, 1]),
+        ("three", [0, 1]),
+    ]
+    pair.crash(pair.a)
+    pair.b.lost(refused=True)
+    pair.settle(200)
+    assert pair.master is pair.b
+    again = dealt_to_groups(pair, pair.b, 1, ["", ""])
+    assert (again.duplicate, again.members) == (True, done.members)
+    machine = pair.b.core.shared.machine
+    assert machine is not None
+    assert [machine.queue(machine.queue_id(name) or 0).length for name in ("one", "two", "three")] == [2, 2, 2]

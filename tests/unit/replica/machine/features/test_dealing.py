@@ -15,7 +15,7 @@ from replica.machine.plan.deal import plan_deal
 from replica.machine.sets.ring import Ring
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import macro_service_pb2 as pb
-from tandemq.v1.common_pb2 import REASON_ENQUEUE_DISABLED, REASON_QUEUE_FULL, Reason
+from tandemq.v1.common_pb2 import REASON_ENQUEUE_DISABLED, REASON_MESSAGE_TOO_LARGE, REASON_QUEUE_FULL, Reason
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tests.unit.replica.machine.driver import Driver, batch_of
 
@@ -227,3 +227,72 @@ def test_a_member_that_goes_moves_its_own_groups_alone() -> None:
     ring.add(3)
     ring.add(3)
     assert {key: ring.home(key) for key in keys} == before
+
+
+COPIES = st.one_of(st.integers(1, 4), st.sampled_from([*NAMES, *(f"-{name}" for name in NAMES)]))
+
+
+@pytest.mark.parametrize("policy", ["DUPLICATE", "DUPLICATE_BEST_EFFORT"])
+@settings(max_examples=40, deadline=None)
+@given(steps=st.lists(COPIES, min_size=5, max_size=25))
+def test_each_message_enters_all_members_or_those_that_can(policy: str, steps: list[int | str]) -> None:
+    """M4: by one record; all or nothing where it is not best effort."""
+    world, model = World(policy), Model()
+    everybody = policy == "DUPLICATE"
+    for step in steps:
+        if isinstance(step, int):
+            able = [name for name in NAMES if model.enabled[name]]
+            if not able or (everybody and len(able) < len(NAMES)):
+                with pytest.raises(Refused, match="open"):
+                    world.plan([""] * step)
+                continue
+            plan = world.plan([""] * step)
+            world.driver.order(plan.header)
+            for place in range(step):
+                room = [name for name in able if len(model.held[name]) < ROOM]
+                takers = room if not everybody or len(room) == len(NAMES) else []
+                assert [name for name, places in taken(plan.header).items() if place in places] == takers
+                refused = plan.header.enqueue.refusals or plan.header.txn.deal.refusals
+                assert (place in [each.ordinal for each in refused]) == (not takers)
+                for name in takers:
+                    model.held[name].append((world.driver.log_index, place))
+        elif step.startswith("-"):
+            world.driver.queue(record_pb2.QUEUE_ACTION_PURGE, step[1:])
+            model.held[step[1:]].clear()
+        else:
+            model.enabled[step] = not model.enabled[step]
+            world.toggle(step, enabled=model.enabled[step])
+    for name in NAMES:
+        assert world.places(name) == model.held[name]
+    assert world.driver.restored().digest() == world.driver.master.digest()
+
+
+def taken(header: record_pb2.RecordHeader) -> dict[str, list[int]]:
+    """By member, the places of what has entered it."""
+    return {op.queue: list(op.ordinals) for op in header.txn.enqueues}
+
+
+def test_the_body_of_a_copy_stays_until_the_last_member_needs_it_no_more() -> None:
+    """U14."""
+    world = World("DUPLICATE")
+    world.driver.order(world.plan(["", ""]).header)
+    sent = world.driver.log_index
+    for name in NAMES:
+        assert sent not in world.driver.freed
+        world.driver.queue(record_pb2.QUEUE_ACTION_PURGE, name)
+    assert sent in world.driver.freed
+
+
+def test_a_message_that_one_member_never_takes_enters_none_and_the_others_of_its_batch_enter_all() -> None:
+    world = World("DUPLICATE")
+    world.driver.queue(record_pb2.QUEUE_ACTION_UPDATE, "q1", config=QueueConfig(max_message_bytes=5))
+    batch = batch_of([1, 9, 1], queue="m")
+    call = EnqueueCall("m", b"p", 1, columns_of(batch), "a")
+    macro = world.driver.master.state.macros.by_name["m"]
+    plan = world.driver.plan(lambda: plan_deal(world.driver.master.state, world.driver.now_ms, macro, call))
+    world.driver.order(plan.header)
+    assert taken(plan.header) == {name: [0, 2] for name in NAMES}
+    again = world.driver.plan(lambda: plan_deal(world.driver.master.state, world.driver.now_ms, macro, call))
+    assert isinstance(again, Repeated)
+    assert again.run.refusals == ((1, REASON_MESSAGE_TOO_LARGE),)
+    assert [list(part.ordinals) for part in again.run.parts] == [[0, 2]] * 3
