@@ -133,8 +133,9 @@ def test_floors_are_not_asked_of_some_of_the_profiles() -> None:
 
 def test_points_of_their_own_are_asked_of_some_of_the_profiles() -> None:
     """And of as many seeds as these profiles get among all."""
-    asked = replace(KERNEL, run=quiet, homes={"swarm": ("common", "rare"), "fences": ("other",)})
-    share = 3_000 // len(asked.profiles)
+    many = (*KERNEL.profiles, *map(str, range(100 - len(KERNEL.profiles))))
+    asked = replace(KERNEL, run=quiet, profiles=many, homes={"swarm": ("common", "rare"), "fences": ("other",)})
+    share = 3_000 // 100
     words = ("campaign", "--jobs", "0", "--profiles", "swarm", "-o", "json", "--seeds")
     result = invoke(*words, str(share), kernel=asked)
     assert result.exit_code == 3
