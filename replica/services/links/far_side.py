@@ -52,7 +52,6 @@ class FarSide:
         """These messages enter their queues, by one unit. Raises TandemqError."""
         request = pb.TransactRequest(
             request_id=new_request_id(),  # of this attempt: what has time left to live is never the same
-            puts=[pb.QueueMessages(queue=name, messages=each) for name, each in by_queue(rows).items()],
             writer=self.writer,
             number=number,
             after=self._before(number),
@@ -60,6 +59,8 @@ class FarSide:
             forwarder=self.forwarder,
             domain=self.there,
         )
+        for name, each in by_queue(rows).items():
+            request.puts.add(queue=name).messages.extend(each)  # copied once; by a message of its own, twice
         await self.client.links.own.caller.call(TRANSACTION_SERVICE + "Transact", request, pb.TransactResponse)
         self._has(number)
 

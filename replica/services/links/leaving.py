@@ -76,10 +76,9 @@ class Bound(NamedTuple):
 
 def leaving_of(row: DeliveredMessage, now_ms: int, source: str) -> Bound:
     """What time it has left to live is what it gets there; what delayed it is over. `source`: what this manager is
-    called by those who get messages of it.
+    called by those who get messages of it. The row is the caller's to give away: its message is changed in place.
     """
-    message = Message()
-    message.CopyFrom(row.message)
+    message = row.message
     full_name = message.properties[TO].text
     del message.properties[TO]
     if VERSION in message.properties:

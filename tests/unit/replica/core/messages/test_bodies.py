@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from replica.core.messages.bodies import batch_of as columns_of_rows
-from replica.core.messages.bodies import fill_segments, is_whole, message_id, read_answer, read_stored, row_of
+from replica.core.messages.bodies import fill_segments, is_whole, message_id, read_answer, read_stored, row_of, rows_of
 from replica.core.messages.copies import stored_messages
 from replica.core.selection.filters import filter_of
 from replica.core.selection.selecting import Exact
@@ -180,6 +180,30 @@ def test_a_segment_is_the_stored_batch_or_what_is_wanted_of_it(
         assert (segment.first_index, segment.first_ordinal, list(segment.indexes)) == (21 + first, first, [])
         assert (segment.epoch, segment.log_index, segment.enqueue_time_ms) == (3, 1, 99)
         assert (list(segment.ordinals), list(segment.delivery_counts)) == (ordinals or [], counts or [])
+
+
+@pytest.mark.parametrize("each", [True, False])
+def test_rows_are_the_same_one_by_one_and_many_at_once(each: bool) -> None:
+    """Many have the columns read off their batch once: all that a batch may have."""
+    batch = batch_of(0, 1, 2, 3, each=each)
+    more = {"inerts": [True, False, True, False], "group_sequences": [4, 3, 2, 1], "lasts_in_group": [True, False] * 2}
+    for name, column in more.items():
+        getattr(batch.messages, name).extend(column if each else column[:1])
+    assert {field.name for field, _ in batch.messages.ListFields()} == set(MessageBatch.DESCRIPTOR.fields_by_name)
+    store = MemoryStore(member="a", instance=b"a" * 16)
+    header = RecordHeader(time_ms=99, enqueue=EnqueueOp(queue_id=1, count=4, first_index=21)).SerializeToString()
+    body = batch.SerializeToString()
+    head, _ = build_head(
+        flags=0, domain=DOMAIN, epoch=3, log_index=1, header=header, body=body, previous_digest=ZERO_DIGEST
+    )
+    store.commit(WriteBatch(appends=[Append(DOMAIN, 1, assemble(head, body))]))
+    shared = shared_of(store)
+    together = list(rows_of(store, shared, "q", 5, [SegmentSlice(1, 21, 0, 4, None, None)]))
+    apart = [
+        row for at in range(4) for row in rows_of(store, shared, "q", 5, [SegmentSlice(1, 21 + at, at, 1, None, None)])
+    ]
+    assert together == apart
+    assert [row.message for row in together] == [row_of(batch.messages, at) for at in range(4)]
 
 
 def test_a_segment_whose_record_is_gone_is_left_out() -> None:
