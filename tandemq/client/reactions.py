@@ -89,6 +89,7 @@ class Outcome(IntEnum):
     DISCARDED = 4  # on none, and no consumer has one
     HELD = 50  # in a unit of work: messages are locked for it, and its commit acts on them
     FAILED = 5  # on none, and who was asked (`Custom`) gave no answer that could be carried out
+    DENIED = 140  # in reports alone: whoever sent a kept one had not the right any more
 
 
 class HomeReacted(NamedTuple):
