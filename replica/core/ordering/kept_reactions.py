@@ -8,7 +8,7 @@ and consumers wait for the rest. A new master asks about all that waits: its pre
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.messages import copies
 from replica.core.ordering.kept_looks import KeptLooks
@@ -43,6 +43,18 @@ HITS_MAX = 16
 """Kept reactions that act on one message, one after the other (V12)."""
 COPIES_MAX = 500
 """Messages that one record moves or changes; more follow in the next ones."""
+REPORTED_MAX = 16
+"""Kept reactions that have a record of their own, and a report, for what they are denied at one look. What all others
+are denied then is one record: a thousand may fit a message, and none of them ends it.
+"""
+
+
+class Denied(NamedTuple):
+    """A kept reaction that has no right to act on what it fits."""
+
+    reaction: Reaction
+    targets: Sequence[int]
+    lacked: Lacked
 
 
 class KeptReactions:
@@ -173,8 +185,10 @@ class KeptReactions:
             held = ranges_of(sorted({index for targets in hits.values() for index in targets}))
             for low, high in held:
                 put(watch.unseen, low, high)
+            denied: list[Denied] = []
             for index, targets in sorted(hits.items()):
-                self._act(queue, store, index, targets)
+                self._act(queue, store, index, targets, denied)
+            self._deny(queue, denied[REPORTED_MAX:])
             for low, high in held:
                 watch.unseen.discard(low, high)
         return taken + 1
@@ -204,7 +218,7 @@ class KeptReactions:
 
     # -- acting ----------------------------------------------------------------------------------------------------
 
-    def _act(self, queue: QueueState, store: QueueState, index: int, targets: list[int]) -> None:
+    def _act(self, queue: QueueState, store: QueueState, index: int, targets: list[int], denied: list[Denied]) -> None:
         """One of those that are kept, on messages that fit it. Those that are gone meanwhile it leaves alone."""
         entry = self.looks.entry(queue, store, index)
         waits = next(store.waiting_in(index, index + 1), None)  # an operator may have taken it out
@@ -212,7 +226,9 @@ class KeptReactions:
             return
         reaction = entry.reaction
         if (lacked := self.rights.lacked(reaction, queue)) is not None:
-            self._deny(queue, reaction, targets, lacked)
+            denied.append(Denied(reaction, targets, lacked))
+            if len(denied) <= REPORTED_MAX:
+                self._deny(queue, denied[-1:])
             return
         if reaction.first:
             self._act_on(queue, entry, targets)
@@ -233,9 +249,12 @@ class KeptReactions:
         if header is not None:
             self._note_hits(queue.queue_id, header)
 
-    def _deny(self, queue: QueueState, reaction: Reaction, targets: list[int], lacked: Lacked) -> None:
-        count = self.reacting.deny_kept(self.rights.reporting(reaction), queue, targets)
-        self.rights.note(queue, reaction, lacked, count)
+    def _deny(self, queue: QueueState, denied: Sequence[Denied]) -> None:
+        """By one record."""
+        if denied:
+            asked = [(self.rights.reporting(each.reaction), each.targets) for each in denied]
+            for each, count in zip(denied, self.reacting.deny_kept(asked, queue), strict=True):
+                self.rights.note(queue, each.reaction, each.lacked, count)
 
     def _note_hits(self, queue_id: int, header: RecordHeader) -> None:
         for op in header.txn.enqueues:

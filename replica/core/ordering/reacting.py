@@ -27,6 +27,7 @@ from replica.machine import QueueState, Refused, columns_of
 from replica.machine.plan.dropping import leaving_of
 from replica.machine.plan.move import ranges_of
 from replica.machine.plan.react import (
+    DeniedHit,
     ReactCall,
     ReactHome,
     check_once,
@@ -192,24 +193,28 @@ class Reacting:
                     raise  # fewer at once may have their reports
         return self._act_now(replace(silent, exceptions=pb.EXCEPTION_REPORT_NONE), queue)
 
-    def deny_kept(self, reaction: Reaction, queue: QueueState, targets: Sequence[int]) -> int:
-        """V16: one that is kept has no right to act on these: it never does, and reports that. How many still wait."""
-        orders, state, used = self.orders, self.orders.machine.state, reaction.used
-        assert used is not None, "it is kept"
-        reaction.fits = RangeSet(ranges_of(targets))
-        waiting = where(reaction, queue).waiting
-        counts = ReactionCounts(denied=sum(high - low for low, high in waiting))
-        if not counts.denied:
-            return 0
-        for attempt in (reaction, replace(reaction, report_to="")):
+    def deny_kept(self, denied: Sequence[tuple[Reaction, Sequence[int]]], queue: QueueState) -> list[int]:
+        """V16: these are kept, and have no right to act on their targets: they never do, by one record. One alone
+        reports that. How many of the targets of each still wait.
+        """
+        orders, state, hits = self.orders, self.orders.machine.state, list[DeniedHit]()
+        for reaction, targets in denied:
+            assert reaction.used is not None, "it is kept"
+            reaction.fits = RangeSet(ranges_of(targets))
+            hits.append(DeniedHit(*reaction.used, where(reaction, queue).waiting))
+        counts = ReactionCounts(denied=sum(hit.count for hit in hits))
+        silent = replace(denied[0][0], report_to="")
+        for attempt in (denied[0][0], silent) if len(denied) == 1 else (silent,):
+            if not counts.denied:
+                break
             try:
                 reports = plan(state, orders.time_ms, attempt, counts, (), orders.room.lines)
-                header = plan_deny(state, orders.time_ms, queue, used, waiting, reports.ops)
+                header = plan_deny(state, orders.time_ms, queue, [hit for hit in hits if hit.count], reports.ops)
                 self._order(header, reports.rows, [AtQueue(attempt, queue, Making([]), counts)])
             except Refused:
                 continue  # the report has no place
-            return counts.denied
-        return 0
+            return [hit.count for hit in hits]
+        return [0] * len(hits)
 
     def _act_now(self, reaction: Reaction, queue: QueueState) -> RecordHeader:
         # Other queues may have these names by now.

@@ -54,6 +54,20 @@ class ReactHome(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class DeniedHit:
+    """A kept reaction, and messages that it has no right to act on (V16)."""
+
+    store_id: int  # where it is kept
+    index: int  # and at which index
+    runs: Sequence[Run]
+
+    @property
+    def count(self) -> int:
+        """Of the messages."""
+        return sum(high - low for low, high in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
 class ReactCall:
     queue_id: int  # where the targets are
     targets: Sequence[int]  # rising indexes, of ready, delayed and blocked messages
@@ -244,22 +258,23 @@ def plan_deny(
     state: State,
     now_ms: int,
     queue: QueueState,
-    kept: tuple[int, int],
-    runs: Sequence[Run],
+    hits: Sequence[DeniedHit],
     reports: Sequence[record_pb2.EnqueueOp],
 ) -> record_pb2.RecordHeader:
-    """V16: a kept reaction (its queue, and its index there) leaves messages alone for good. `reports`: planned."""
-    store_id, index = kept
+    """V16: kept reactions leave messages of that queue alone for good. `reports`: planned."""
     oldest = next(queue.segments.parts(1, queue.next_index), None)
-    denied = record_pb2.DeniedHits(
-        store_id=store_id,
-        index=index,
-        ranges=[common_pb2.IndexRange(first=low, count=high - low) for low, high in runs],
-        first_index=queue.next_index if oldest is None else oldest.start,
-    )
+    first_index = queue.next_index if oldest is None else oldest.start
     header = record_pb2.RecordHeader(time_ms=state.at(now_ms))
-    counts = record_pb2.ReactionCounts(denied=sum(high - low for low, high in runs))
-    header.txn.removes.add(queue_id=queue.queue_id, final_state=FINAL_STATE_REACTED, reaction=counts, denied=denied)
+    for hit in hits:
+        ranges = [common_pb2.IndexRange(first=low, count=high - low) for low, high in hit.runs]
+        header.txn.removes.add(
+            queue_id=queue.queue_id,
+            final_state=FINAL_STATE_REACTED,
+            reaction=record_pb2.ReactionCounts(denied=hit.count),
+            denied=record_pb2.DeniedHits(
+                store_id=hit.store_id, index=hit.index, ranges=ranges, first_index=first_index
+            ),
+        )
     header.txn.enqueues.extend(reports)
     first_ordinal = 0
     for op in header.txn.enqueues:

@@ -39,7 +39,7 @@ from replica.machine.features.weights import plan_publish_weights
 from replica.machine.plan.deal import plan_deal
 from replica.machine.plan.lock import LockCall, plan_lock
 from replica.machine.plan.names import AliasCall, DefaultsCall, plan_alias, plan_defaults
-from replica.machine.plan.react import Copies, ReactCall, plan_deny, plan_keep, plan_react
+from replica.machine.plan.react import Copies, DeniedHit, ReactCall, plan_deny, plan_keep, plan_react
 from replica.machine.plan.reply import plan_reply
 from replica.machine.plan.sides import next_given, plan_given, plan_lost, plan_passed, plan_side
 from replica.machine.plan.stage import plan_publish, plan_stage, plan_staged
@@ -387,4 +387,8 @@ def reaction(driver: Driver) -> None:
         found = ReactionCounts(kept=True)
         order(driver, plan_react, ReactCall(queue_id, [], found, b"K" * 15 + bytes([number]), 1, keeps=[keeps]))
     store_id = driver.master.state.named("SYSTEM.REACTIVE/reactive").queue_id
-    driver.order(driver.plan(lambda: plan_deny(driver.master.state, driver.now_ms, queue, (store_id, 1), [(3, 4)], ())))
+    driver.order(
+        driver.plan(
+            lambda: plan_deny(driver.master.state, driver.now_ms, queue, [DeniedHit(store_id, 1, [(3, 4)])], ())
+        )
+    )

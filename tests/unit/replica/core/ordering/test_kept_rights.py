@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from replica.core.ordering.kept_reactions import REPORTED_MAX
 from replica.core.state.calls import PendingCall
 from replica.machine import AliasCall, Machine, RightCall
 from replica.machine.state.kept import DENIED_RUNS_MAX, KeptIndex
@@ -225,6 +226,25 @@ def test_a_new_master_asks_by_all_that_was_answered_before_it(pair: Pair, monkey
     new = taken_over(pair)
     pair.quiesce()
     assert payloads(new, "q") == [b"1"]
+
+
+def test_of_many_that_are_denied_a_few_have_their_own_record_and_report(pair: Pair) -> None:
+    """A thousand may fit a message, and none of them ends it: a record each is half a second for nothing."""
+    grant(pair, PRODUCE, "r")
+    for number in range(1, 101):
+        keep(pair, number=number, report="r")
+    revoke(pair, CONSUME)
+    before = master_of(pair).shared.log.last_index
+    send(pair, "q", b"1", b"2", **groups("g"))
+    pair.quiesce()
+    assert master_of(pair).shared.log.last_index - before == 1 + REPORTED_MAX + 1
+    assert payloads(master_of(pair), "q") == [b"1", b"2"]
+    assert len(contents(master_of(pair), "r")) == REPORTED_MAX
+    assert master_of(pair).core.kept.rights.denied == 200
+    index = master_of(pair).shared.machine.state.named(STORE).kept
+    assert index is not None
+    assert all(index.is_denied(number, message) for number in range(1, 101) for message in (1, 2))
+    alike(pair)
 
 
 def test_snapshots_know_what_was_decided(pair: Pair) -> None:
