@@ -37,10 +37,10 @@ from replica.machine.sets.ranges import RangeSet
 from replica.machine.sets.schedule import Due, Schedule
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
-from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, Settlement
+from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, EnqueueRequest, Settlement
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from replica.core.ordering.desk import Desk
     from replica.core.ordering.held_reaction import HeldReaction
@@ -359,12 +359,12 @@ class OpenUnits:
     def _check_locked(self, unit: OpenUnit) -> None:
         for held in unit.reactions.values():
             if held.lease_id:
-                self._check_held(held.lease_id, RangeSet(ranges_of(held.making.targets)))
+                self._check_held(held.reaction.queue_id, held.lease_id, RangeSet(ranges_of(held.making.targets)))
 
     def _call_of(self, unit: OpenUnit, call: CommitUnit) -> UnitCall:
         settles = {queue_id: list(settlements) for queue_id, settlements in unit.settles.items()}
         for lease_id, got in unit.got.items():
-            self._check_held(lease_id, got.ranges)
+            self._check_held(got.queue_id, lease_id, got.ranges)
             left = RangeSet(got.ranges)
             for settlement in unit.settles.get(got.queue_id, ()):
                 for part in settlement.ranges if settlement.lease_id == lease_id else ():
@@ -381,11 +381,11 @@ class OpenUnits:
         for queue_id, each in unit.puts.items():
             assert call.columns is not None, "they were made of these puts"
             count = sum(put.count for put in each)
-            puts.append(QueuePut(self._name(queue_id), call.columns.part(start, count)))
+            puts.append(QueuePut(self._name(queue_id, each), call.columns.part(start, count)))
             start += count
-        settling = [QueueSettling(self._name(queue_id, held=True), each) for queue_id, each in settles.items()]
+        settling = [QueueSettling(self._name(queue_id), each) for queue_id, each in settles.items()]
         replies = [
-            replace(each.call, queue=self._name(queue_id, held=True))
+            replace(each.call, queue=self._name(queue_id))
             for queue_id, answers in unit.replies.items()
             for each in answers
         ]
@@ -401,20 +401,27 @@ class OpenUnits:
             text = f"request {index} of queue {name} has no answer in the unit of work: answer, release or reject it"
             raise Refused(Reason.REASON_REPLY_REQUIRED, text, {"queue": name, "index": str(index)})
 
-    def _check_held(self, lease_id: int, ranges: RangeSet) -> None:
+    def _check_held(self, queue_id: int, lease_id: int, ranges: RangeSet) -> None:
         """Time, an administrator, or the deletion of the queue may have taken some."""
-        lease = self.orders.machine.state.leases.get(lease_id)
+        machine = self.orders.machine
+        lease = machine.state.leases.get(lease_id)
         for start, end in ranges:
             for low, _ in lease.ranges.gaps(start, end) if lease is not None else ((start, end),):
-                text = f"message {low}, which the unit holds, is not there any more; the unit is rolled back"
-                raise Refused(Reason.REASON_LEASE_LOST, text, {"index": str(low)})
+                name = machine.queue(queue_id).name if machine.has_queue(queue_id) else ""
+                of = f"queue {name}" if name else "a queue that was deleted"
+                text = f"message {low} of {of}, which the unit holds, is not there any more; the unit is rolled back"
+                raise Refused(Reason.REASON_LEASE_LOST, text, {"queue": name, "index": str(low)})
 
-    def _name(self, queue_id: int, *, held: bool = False) -> str:
+    def _name(self, queue_id: int, puts: Sequence[Put] = ()) -> str:
+        """`puts`: into that queue; without any the unit holds something of it."""
         machine = self.orders.machine
-        if not machine.has_queue(queue_id):
-            reason = Reason.REASON_LEASE_LOST if held else Reason.REASON_QUEUE_NOT_FOUND
-            raise Refused(reason, "a queue of the unit was deleted; nothing of the unit was done")
-        return machine.queue(queue_id).name
+        if machine.has_queue(queue_id):
+            return machine.queue(queue_id).name
+        if not puts:
+            raise Refused(Reason.REASON_LEASE_LOST, "a queue of the unit was deleted; nothing of the unit was done")
+        name = EnqueueRequest.FromString(puts[0].request).queue
+        text = f"queue {name} was deleted, and the unit puts something into it; nothing was done: roll it back"
+        raise Refused(Reason.REASON_QUEUE_NOT_FOUND, text, {"queue": name})
 
     def _roll_back(self, waiter: Waiter, unit_id: bytes) -> None:
         orders, unit = self.orders, self._units.get(unit_id)

@@ -10,7 +10,7 @@ from replica.core.messages.bodies import batch_of
 from replica.core.ordering import open_units
 from replica.core.state.calls import BeginUnit, CommitUnit, Consumer, PendingCall, PutInUnit, RollbackUnit, SettleInUnit
 from replica.core.state.outcomes import Failed, LeaseDone, Moved, QueueDone, UnitBegun, UnitDone, UnitEnded, UnitKept
-from replica.machine import Limits, QueueCall, columns_of
+from replica.machine import Limits, QueueCall, SettleCall, columns_of
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE, QUEUE_ACTION_UPDATE
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.message_pb2 import Message, MessageBatch
@@ -300,8 +300,6 @@ def test_u6_a_lease_that_ended_meanwhile_rolls_the_unit_back(pair: Pair) -> None
     settle(pair, unit, outside.lease_id, 1)
     put(pair, unit, "r", b"a")
     returned = Settlement(lease_id=outside.lease_id, ranges=[IndexRange(first=1, count=1)], outcome=2)
-    from replica.machine import SettleCall  # beside the calls of units
-
     asked(pair, SettleCall("q", [returned], new_id(), 1))
     assert why(commit(pair, unit)) == "LEASE_LOST"
     assert why(commit(pair, unit)) == "TXN_ABORTED"
@@ -342,7 +340,9 @@ def test_u7_a_queue_that_was_disabled_or_deleted_between_put_and_commit(pair: Pa
     assert why(commit(pair, unit)) == "ENQUEUE_DISABLED"
     changed(pair, "r", enqueue_enabled=True)
     assert isinstance(asked(pair, QueueCall(QUEUE_ACTION_DELETE, "r")), QueueDone)
-    assert why(commit(pair, unit)) == "QUEUE_NOT_FOUND"
+    gone = commit(pair, unit)
+    assert why(gone) == "QUEUE_NOT_FOUND"
+    assert (gone.metadata["queue"], "queue r was deleted" in gone.message) == ("r", True)
     create(pair, "r")
     assert why(commit(pair, unit)) == "QUEUE_NOT_FOUND", "another queue of that name is another queue"
     assert asked(pair, RollbackUnit(unit)) == UnitEnded(1)
@@ -353,7 +353,9 @@ def test_what_a_unit_got_from_a_queue_that_is_gone_rolls_it_back(pair: Pair) -> 
     got(pair, unit)
     put(pair, unit, "r", b"a")
     assert isinstance(asked(pair, QueueCall(QUEUE_ACTION_DELETE, "q")), QueueDone)
-    assert why(commit(pair, unit)) == "LEASE_LOST"
+    lost = commit(pair, unit)
+    assert why(lost) == "LEASE_LOST"
+    assert "message 1 of a queue that was deleted" in lost.message
     assert payloads(pair, "r") == []
 
 
