@@ -104,6 +104,7 @@ def audit(ctx: click.Context, file: str, master: str, output: str, history: str,
     it. Without a client history nothing is said of messages that are in neither journal. Up to audit.memory_rows rows
     (100,000) are judged without Spark, with the same verdict. What was not judged, and why, is said first.
 
+    \b
     Example: tandemq pipeline audit --config pipeline.toml --history history.parquet
     """
 
@@ -276,6 +277,7 @@ def config_() -> None:
 def script() -> None:
     """Print the path of the file that spark-submit is given.
 
+    \b
     Example: spark-submit --master yarn "$(tandemq pipeline script)" ingest --config pipeline.toml
     """
     from importlib.util import find_spec

@@ -105,6 +105,7 @@ def update(
 
     Example: tandemq queue update orders --persistence persistent
 
+    \b
     Example: tandemq queue update orders --no-enqueue --annotation "closed for the audit"
     """
     config, fields = config_of(attributes)

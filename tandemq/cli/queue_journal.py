@@ -105,6 +105,7 @@ def journal(
 
     Example: tandemq queue journal orders --from-index 120:3
 
+    \b
     Example: tandemq queue journal orders --from-log-index "$(jq -r .next before.json)" -o json
 
     Example: tandemq queue journal orders --head -o json

@@ -111,6 +111,7 @@ def delete_messages(
 ) -> None:
     """Remove the messages that the options name. What consumers hold stays.
 
+    \b
     Example: tandemq queue delete-messages orders --where "customer = 'test'" --yes
     """
     if where is None:

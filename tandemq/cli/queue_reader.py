@@ -68,6 +68,7 @@ def register(
 
     Example: tandemq queue reader register lake --restart
 
+    \b
     Example: tandemq queue reader register lake --from-log-index 120:3:5d41402abc4b2a76b9719d911017c592
     """
     if from_log_index and at_end:

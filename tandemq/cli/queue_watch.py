@@ -44,6 +44,7 @@ def watch(
     time; a queue that is reported meanwhile is run for once, afterwards. One that fails is reported, and the next runs.
     -o json prints a document a line. Interrupted, it ends with 0; with --count too.
 
+    \b
     Example: tandemq queue watch orders returns --depth 100 --exec 'process --batch'
     """
     run(target, timeout_ms, lambda client: _follow(client, names, depth, command, count, output))

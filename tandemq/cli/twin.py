@@ -158,6 +158,7 @@ def run_twin(program: str, target: str | None, snapshot_ms: int, **settings: Any
     """Run the twin of one member: MODULE has HANDLER (`handler`), `initial`, which makes the first state, and perhaps
     `codec`. SIGTERM ends it in order; killed, it goes on from its last snapshot when it is started again.
 
+    \b
     Example: tandemq twin run board:handler --name board --inputs flights --side a:7400 --directory /var/lib/board
     """
     from tandemq.cli.opening import directory

@@ -131,6 +131,7 @@ def set_epoch(
     Only the holder may become master then, in a higher epoch; the other member's copy counts as outdated until it has
     been brought up to date. Choose an epoch above every one that a member has had: `tandemq pair status` prints it.
 
+    \b
     Example: tandemq witness set-epoch --pair orders --epoch 12 --holder a --reason "witness restored from a backup"
     """
     from tandemq.witness.v1 import witness_service_pb2 as pb

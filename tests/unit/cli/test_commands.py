@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -55,6 +56,9 @@ def test_every_command_has_help_with_an_example(runner: CliRunner, path: tuple[s
     result = runner.invoke(root, [*path, "--help"])
     assert result.exit_code == 0
     assert f"tandemq {path[0]}" in result.output.partition("Example:")[2]
+    examples = [each for each in re.split(r"\n *\n", result.output) if "Example:" in each]
+    broken = [line for each in examples for line in each.splitlines() if "tandemq " not in line]
+    assert not broken, "an example is a line each, to be copied"
 
 
 def test_the_list_of_commands_loads_none_of_them() -> None:
