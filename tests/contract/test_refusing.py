@@ -204,6 +204,7 @@ def test_only_one_place_ends_calls() -> None:
         ("tandemq/errors.py", "details"),
         ("tandemq/refusing.py", "ends calls"),
         ("tandemq/refusing.py", "details"),
+        ("replica/services/audited.py", "ends calls"),  # passes on what a refusal ends one with, as it is
         ("replica/services/forward.py", "details"),  # asks whether there are any
     ]
 
