@@ -74,6 +74,11 @@ class OperatorMetrics:
         if operator.config.authority != "none":  # else there is nobody to be reached, which an alert took for a failure
             reachable = float(operator.authority_reachable())
             yield GaugeMetricFamily("tandemq_authority_reachable", "1: the register can be asked.", value=reachable)
+        yield GaugeMetricFamily(
+            "tandemq_insecure_network",
+            "1: in clear text, and for whoever reaches its ports.",
+            value=float(operator.config.insecure_network),
+        )
         paused = float(operator.judge.paused) if operator.judge is not None else 0.0
         yield GaugeMetricFamily("tandemq_automation_paused", "1: an operator has paused it.", value=paused)
         yield GaugeMetricFamily("tandemq_maintenance", "1: an operator took it out.", value=float(operator.maintenance))

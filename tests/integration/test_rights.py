@@ -151,7 +151,7 @@ async def check_billing(client: aio.Client) -> None:
 @pytest.mark.requirement("R005")
 @pytest.mark.requirement("R006")
 @pytest.mark.requirement("R140")
-async def test_billing_may_produce_to_orders_and_nothing_else_at_both_members_before_and_after_a_kill(
+async def test_billing_may_produce_to_orders_and_nothing_else_at_both_members_after_a_kill_and_a_handoff(
     pair: Cluster, folder: Path, ops: aio.Client
 ) -> None:
     await ops.grant_right("billing", "produce", "orders")
@@ -166,6 +166,14 @@ async def test_billing_may_produce_to_orders_and_nothing_else_at_both_members_be
     await pair.wait_ready()
     async with at(pair, folder, master) as client:
         await check_billing(client)
+
+    async def handed_over() -> bool:
+        return (await ops.handoff(to=master, reason="to see rights there too")).done
+
+    await until(handed_over)
+    for member in ("a", "b"):
+        async with at(pair, folder, member) as client:
+            await check_billing(client)
 
 
 @pytest.mark.requirement("R208")

@@ -19,6 +19,7 @@ from tandemq.config_origin import DEFAULT
 CONFIG = Check("config", "a member with a configuration that cannot work does not start")
 STORE = Check("store", "everything that was acknowledged is in there; one process at a time may have it")
 PORTS = Check("ports", "clients, the peer and health checks come in there")
+EXPOSURE = Check("exposure", "whoever reaches a plain port reads everything, and may do everything")
 LOCK_FILE, DATA_FILE = "LOCK", "data.mdb"
 CONNECT_S = 1.0
 
@@ -29,6 +30,7 @@ def check(local: Local, members: Mapping[str, MemberView]) -> list[Finding]:
     if local.config is None:
         return found
     config, about = local.config, local.about
+    found.append(exposure(config, about))
     found += machine.disk(Path(config.data_dir), config.limits.map_bytes, about)
     holder, finding = store(config, about)
     found.append(finding)
@@ -48,6 +50,23 @@ def configuration(local: Local) -> Finding:
     summary = ", ".join(f"{origins.count(origin)} of {origin}" for origin in dict.fromkeys(origins))
     by_key = {each.key: each.origin for each in local.settings if each.origin != DEFAULT}
     return CONFIG.ok(local.about, f"valid; values: {summary or 'defaults alone'}, the rest defaults", origins=by_key)
+
+
+def exposure(config: ManagerConfig, about: str) -> Finding:
+    """Whether it lets strangers in because its configuration says that they may come."""
+    secured = bool(config.security.credentials)
+    plain = {"listen_http": config.listen_http}
+    if not secured:
+        plain |= {"listen_client": config.listen_client, "listen_peer": config.listen_peer if config.pair else ""}
+    far = {
+        name: value for name, value in plain.items() if value and not parse_address(value, f"manager.{name}").loopback
+    }
+    if not far:
+        how = "with certificates" if secured else "on this machine alone"
+        return EXPOSURE.ok(about, f"served {how}")
+    text = f"insecure_network: {', '.join(f'{name} = {value}' for name, value in far.items())} in clear text"
+    step = "listen on 127.0.0.1" if secured else "give it certificates ([security] credentials), see docs/SECURITY.md"
+    return EXPOSURE.warn(about, text, f"{step}; then take insecure_network away", **far)
 
 
 # -- store -------------------------------------------------------------------------------------------------------------
