@@ -185,7 +185,7 @@ def id_is_kept_for_ever(patch: Patch) -> None:
 )
 def expired_is_delivered(patch: Patch) -> None:
     module: Any = import_module("replica.machine.plan.lease")
-    patch.setattr(module, "_unexpired", lambda part, _time_ms: ((part.start, part.end),))
+    patch.setattr(module, "unexpired", lambda part, _time_ms: ((part.start, part.end),))
 
 
 @bug("drops-the-newest", "R159", "A full queue drops what came last.", "requests")
