@@ -12,6 +12,7 @@ import grpc
 
 from chaos.history import Handed, Message
 from chaos.sim.clients.base import QUEUE, SimClient, number_of
+from chaos.sim.judges.sides import SIDED
 from chaos.sim.kernel.rpc import Channel
 from chaos.sim.pair.books import Change, message_of, payload_of
 from chaos.sim.pair.plan import Call, ClientPlan
@@ -80,6 +81,8 @@ class Setup(SimClient):
                 config.persistence = PERSISTENCE[kind]
             if kind == "ordered":
                 config.group_mode = admin.GROUP_MODE_ORDERED
+            if kind == SIDED:
+                config.replication = admin.REPLICATION_PRODUCER
             config.MergeFrom(_more_of(call))
             self.counted(call)
             await client.create_queue(name, config)

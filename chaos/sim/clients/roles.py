@@ -17,6 +17,7 @@ from chaos.sim.clients.requests import Answerer, Requester, Responder
 from chaos.sim.clients.senders import Caller, Producer
 from chaos.sim.clients.stages import Stager, Watcher
 from chaos.sim.clients.takers import Browser, Consumer, Dequeuer
+from chaos.sim.clients.twins import Twin
 from chaos.sim.clients.units import Worker
 from chaos.sim.clients.weights import Weigher
 
@@ -54,6 +55,7 @@ ROLES: Mapping[str, type[SimClient]] = MappingProxyType(
         "streamer": Streamer,
         "forwarder": Forwarder,
         "reactor": Reactor,
+        "twin": Twin,
     }
 )
 

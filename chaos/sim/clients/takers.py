@@ -18,6 +18,7 @@ from chaos.history import Message
 from chaos.sim.clients.base import SimClient, number_of
 from chaos.sim.judges.letters import DEAD, dead_letters_of
 from chaos.sim.judges.links import LETTERS, LINK
+from chaos.sim.judges.sides import SIDED
 from chaos.sim.pair.books import ANSWERS, FATED, MOVING, REQUESTS, Received, Repetition, message_of, payload_of
 from chaos.sim.pair.plan import Call, ClientPlan
 from replica.core.messages.copies import REASON
@@ -329,8 +330,8 @@ class Drain(SimClient):
 
     async def work(self, client: aio.Client) -> None:
         for book in self.run.books:
-            if book.kind == LINK:
-                continue  # it is the agent's
+            if book.kind in (LINK, SIDED):
+                continue  # it is the agent's, or its twins'
             if book.kind not in FATED:
                 await self._empty(client, book.name)
             if book.rejecting and book.kind not in FATED:

@@ -2,19 +2,21 @@
 
 "publications": they stage and publish batches and take numbered ones; "readers": they read the journal under a name
 while the log is trimmed behind them; "rebuilt": both go on in a pair that was formed anew; "units": they take
-and put by one call, or in a unit that is open for several.
+and put by one call, or in a unit that is open for several; "twins": one at each member acts on the same messages.
 """
 
 from __future__ import annotations
 
 import random
 
+from chaos.sim.judges.sides import MADE_QUEUE, SIDE_QUEUE, SIDED
 from chaos.sim.judges.units import MADE_QUEUES
 from chaos.sim.pair.plan import Call, ClientPlan, Value
 
 WATCHED, WORKED, READ = "s", "w", "q"
 """Where nobody takes anything before the end; where consumers work; what readers read of."""
 DEATH_SHARE = 0.4
+DIES = "die"
 AGAIN = ("", "here", "a", "b")
 COMMITS_AFTER_MS = 7
 """A unit's get and puts take about as long, beside what it is held."""
@@ -81,6 +83,18 @@ def draw_units(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tupl
     return tuple(drawing.found)
 
 
+def draw_twins(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
+    """Those of one run, with so many orders to hand over."""
+    drawing = _Draw(stream, safety_ms)
+    drawing.sided()
+    for _ in range(stream.choice((1, 2))):
+        drawing.caller(SIDE_QUEUE, 14)
+    for place in ("a", "b"):
+        drawing.twin(place)
+    drawing.admin(handoffs)
+    return tuple(drawing.found)
+
+
 class _Draw:
     def __init__(self, stream: random.Random, safety_ms: int, *, before: bool = False) -> None:
         self.stream, self.safety_ms, self.before = stream, safety_ms, before
@@ -89,6 +103,21 @@ class _Draw:
 
     def setup(self, *queues: str) -> None:
         self.found.append(ClientPlan("setup", "setup", tuple(Call(0, "create", {"queue": name}) for name in queues)))
+
+    def sided(self) -> None:
+        # What twins make is known by their numbers, however soon the queue forgets a dedup id.
+        made: dict[str, Value] = {"queue": MADE_QUEUE, "dedup_window_ms": 200}
+        calls = Call(0, "create", {"queue": SIDE_QUEUE, "kind": SIDED}), Call(0, "create", made)
+        self.found.append(ClientPlan("setup", "setup", calls))
+
+    def twin(self, place: str) -> None:
+        pick = self.stream.choice
+        args: dict[str, Value] = {"queue": SIDE_QUEUE, "at": place, "first": place, "credit": pick((2, 20, 200))}
+        args |= {"save_ms": pick((5, 50, 400)), "hold_ms": pick((0, 1, 20))}
+        deaths = [
+            Call(at_ms, DIES, {"down_ms": pick((20, 200, 1_500))}) for at_ms in self._times(pick((0, 1, 1, 2, 3)))
+        ]
+        self._add("twin", tuple(deaths), args)
 
     def stager(self) -> None:
         pick, chance, calls = self.stream.choice, self.stream.random, []

@@ -6,7 +6,7 @@ in which crashes and cuts never end, and one in which directories are put back.
 In "letters" and "requests" the clients use what moves, delays, drops and answers messages; in "weights" they publish
 tables of routing weights and read them; in "publications" they stage rows and take numbered batches, in "readers" and
 "late_readers" they read the journal while it is trimmed; in "rebuilt" they go on in a pair that was formed anew; in
-"units" they take and put by one call; in "links_between"
+"units" they take and put by one call; in "twins" one at each member acts on what its side gives it; in "links_between"
 they send to a second pair, which is struck too; in "reactions" they cancel, move and change what was sent before;
 in "gathering" they send the members of groups.
 In "lying" a disk loses its last writes in silence, as both members stop.
@@ -25,7 +25,7 @@ from chaos.sim.clients.weights import draw_weights
 from chaos.sim.draw.clients import draw_clients, draw_kept, with_changes, with_groups
 from chaos.sim.draw.features import draw_gathering, draw_letters, draw_reactions, draw_requests
 from chaos.sim.draw.links import draw_links
-from chaos.sim.draw.pipeline import draw_publications, draw_readers, draw_rebuilt, draw_units
+from chaos.sim.draw.pipeline import draw_publications, draw_readers, draw_rebuilt, draw_twins, draw_units
 from chaos.sim.faults.kinds import at_other
 from chaos.sim.faults.table import KINDS
 from chaos.sim.pair.plan import ClientPlan, Fault, Plan, Value
@@ -258,6 +258,13 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             settings={"checkpoint_bytes": 3_000},
             clients=draw_units,
             beside=(*FEATURE_BESIDE, "client_cut"),
+        ),
+        "twins": Profile(
+            {**PIPELINE_FAULTS, "cut": 6, "client_cut": 4, "kill_in_sync": 6, "resync": 2},
+            faults=(3, 10),
+            settings={"checkpoint_bytes": 3_000, "side_bytes": 60},
+            clients=draw_twins,
+            beside=(*FEATURE_BESIDE, "slow_disk"),
         ),
         "reactions": Profile(
             {**FEATURE_FAULTS, "cut": 6, "client_cut": 6},

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from chaos import checker
 from chaos.history import History, Message
-from chaos.sim.judges import departures, disks, letters, publications, story, units, weights
+from chaos.sim.judges import departures, disks, letters, publications, sides, story, units, weights
 from chaos.sim.judges.invariants import NUMBER, Name, name_of_lease
 from chaos.sim.judges.links import LINK
 from chaos.sim.pair.books import FATED, REQUESTS
@@ -77,10 +78,13 @@ def check(pair: Pair, memory: Memory) -> None:
         pair.run.violation(weights.NAME, problem)
     for rule, problem in publications.broken(pair, memory.publications):
         pair.run.violation(rule, problem)
-    for problem in units.broken(pair, memory.units):
-        pair.run.violation(units.NAME, problem)
-    for problem in disks.broken(pair, memory.invariants):
-        pair.run.violation(disks.NAME, problem)
+    for rule, problems in (
+        (units.NAME, units.broken(pair, memory.units)),
+        (sides.NAME, islice(sides.made(memory.sides, pair), 1)),
+        (disks.NAME, disks.broken(pair, memory.invariants)),
+    ):
+        for problem in problems:
+            pair.run.violation(rule, problem)
     strange = next(log_of(pair, memory), None)
     if strange is not None:
         pair.run.violation(LOG, strange)
@@ -157,7 +161,7 @@ def checks_of(book: Book) -> tuple[checker.Check, ...]:
     """What can be asked of what was seen of this queue."""
     if book.kind in FATED or book.kind == LINK:
         return (checker.order_is_real,)
-    found = OF_QUEUE if book.kind in ("plain", "two", "ordered") else OF_ANY_QUEUE
+    found = OF_QUEUE if book.kind in ("plain", "two", "ordered", sides.SIDED) else OF_ANY_QUEUE
     if book.kind == "ordered" or len(book.consumers - {"drain"}) > 1:
         # What one of them was given and never got goes to another one late, and as a first delivery; groups are asked
         # about one by one.

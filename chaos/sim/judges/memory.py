@@ -9,6 +9,7 @@ from chaos.sim.judges.invariants import Invariants
 from chaos.sim.judges.links import Links
 from chaos.sim.judges.places import Places
 from chaos.sim.judges.publications import Publications
+from chaos.sim.judges.sides import Sides
 from chaos.sim.judges.units import Units
 
 if TYPE_CHECKING:
@@ -25,5 +26,6 @@ class Memory:
     units: Units = field(default_factory=Units)
     links: Links = field(default_factory=Links)
     """One of both pairs."""
+    sides: Sides = field(default_factory=Sides)
     weights: list[Asked] = field(default_factory=list)
     """What publishers and readers of routing weights asked and heard, in the order of their asking."""

@@ -48,7 +48,7 @@ class Run:
         self.pair_name, self.links = NEAR, Links()
         self.judge = str(plan.settings.get("judge", REGISTER))
         self.meet_ms = int(plan.settings.get("meet_ms", 0))
-        sizes = ("checkpoint_bytes", "journal_bytes", "reader_bytes")
+        sizes = ("checkpoint_bytes", "journal_bytes", "reader_bytes", "side_bytes")
         self.limits = Limits(**{name: int(plan.settings[name]) for name in sizes if name in plan.settings})
         self.earlier: JournalPosition | None = None
         """Where its clients were in the journal of the pair that was there before."""

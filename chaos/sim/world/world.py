@@ -9,9 +9,9 @@ Settings of a plan: `link_ms` (mean delay of a packet, 0.2), `wait_ms` (how long
 one that was claimed before the pair was formed, by nobody who lived to commit it), `checkpoint_bytes` (of log between
 two checkpoints, 64 MiB: none in a run), `ring_bytes` (of log in memory, 64 MiB: all of it), `move_max` (messages that
 one record moves), `journal_bytes` and `reader_bytes` (of log that is kept for nobody, and for named readers alone; as
-the product has them, which no run reaches), `rebuilt` (1: a pair of the same names was there before, and clients with
-`before` go on from where they were in it), `links` (1: there is a second pair, of c and d, that messages are sent on
-to; clients with `pair` are its own).
+the product has them, which no run reaches), `side_bytes` (that a side may hold back), `rebuilt` (1: a pair of the same
+names was there before, and clients with `before` go on from where they were in it), `links` (1: there is a second pair,
+of c and d, that messages are sent on to; clients with `pair` are its own).
 """
 
 from __future__ import annotations

@@ -1,0 +1,86 @@
+"""Bugs of the sides of queues with PRODUCER replication, and of what twins make; plants them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import replica.node.sides
+from chaos.sim.bugs.planting import Patch, bug
+from replica.machine.plan.sides import Portion, passed_by, plan_passed
+from replica.machine.state.system_names import side_queue
+from replica.node.sides import Sides
+from tandemq.client.outgoing import Outgoing
+from tandemq.twin.outputs import Outputs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from replica.core.domain import Domain
+    from replica.machine import QueueState
+    from replica.machine.state.state import State
+    from tandemq.peer.v1.record_pb2 import RecordHeader
+    from tandemq.twin.outputs import _Made
+
+TWINS = "twins"
+SOON_MS = 20
+
+
+@bug("side-beyond-commit", "K2", "A side is given what its member has, committed or not.", TWINS)
+def gives_all_it_has(patch: Patch) -> None:
+    def next_given(of: QueueState, side: QueueState) -> Portion | None:
+        count = of.next_index - side.next_index
+        return Portion(side.next_index, count, count) if count > 0 else None
+
+    patch.setattr(replica.node.sides, "next_given", next_given)
+
+
+@bug("side-ahead-of-disk", "K6", "A member says that its side has passed what is on no disk yet.", TWINS)
+def says_what_it_has_applied(patch: Patch) -> None:
+    def passed(sides: Sides, domain: Domain, queue: QueueState) -> int:
+        own = sides._serving()
+        side = sides._side(sides.key(domain, queue), side_queue(queue.name)) if own is not None else None
+        return passed_by(side) if side is not None else 0
+
+    patch.setattr(Sides, "_passed", passed)
+    patch.setattr(replica.node.sides, "MARK_MS", SOON_MS)
+    patch.setattr(replica.node.sides, "LOOK_MS", SOON_MS)
+
+
+@bug("side-faster-drops", "K6", "What one side has passed goes, though the other one lacks it.", TWINS)
+def drops_for_the_faster(patch: Patch) -> None:
+    def faster(state: State, now_ms: int, queue: QueueState, marks: Mapping[str, int]) -> RecordHeader | None:
+        header = plan_passed(state, now_ms, queue, marks)
+        if header is not None:
+            until = max(min(max(marks.values()), queue.visible_index), *(queue.passed or {}).values())
+            first = min((level.first for level in queue.ready if level.size), default=queue.next_index)
+            if first <= until:
+                header.passed.gone.first, header.passed.gone.count = first, until + 1 - first
+        return header
+
+    patch.setattr(replica.node.sides, "plan_passed", faster)
+
+
+@bug("side-mark-of-lost-place", "K6", "What a side had passed before it lost its place counts for the next one.", TWINS)
+def takes_the_old_mark(patch: Patch) -> None:
+    def peer_passed(sides: Sides, key: tuple[int, int], _queue: QueueState, _peer: str) -> int:
+        said = sides._peer.get(key)
+        return said.index if said is not None else 0
+
+    patch.setattr(Sides, "_peer_passed", peer_passed)
+
+
+@bug("twin-by-dedup-id", "K8", "Outputs of twins are known by a dedup id, which is forgotten.", TWINS)
+def sends_by_dedup_id(patch: Patch) -> None:
+    async def begin(outputs: Outputs, index: int, chain: int, sent: int) -> None:
+        outputs.index, outputs.chain, outputs.sent, outputs.last = index, chain, sent, sent
+        outputs._pending.clear()
+
+    async def send(outputs: Outputs, unit: Sequence[_Made]) -> None:
+        for each in unit:
+            for place, (queue, payload, attributes) in enumerate(each.outputs):
+                known = {**attributes, "dedup_id": f"{each.index}/{place}"}
+                await outputs._client.enqueue(queue, [Outgoing(payload, known)])  # type: ignore[attr-defined]  # a client
+        outputs._forget(unit[-1].index)
+
+    patch.setattr(Outputs, "begin", begin)
+    patch.setattr(Outputs, "_send", send)
