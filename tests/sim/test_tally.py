@@ -90,7 +90,7 @@ def test_a_different_run_changes_the_hash() -> None:
 
 def test_profiles_draw_half_as_many_faults_again_as_the_floors_ask_for() -> None:
     """Some find nothing to strike: else chance would decide whether a campaign that found nothing is valid."""
-    names = list(profiles.PROFILES)
+    names = profiles.OF_ALL
     plans = [profiles.draw(names[number % len(names)], 1 + number) for number in range(1_000)]
     drawn = Counter(f"fault.{fault.kind}" for plan in plans for fault in plan.faults)
     of_faults = [floor for floor in FLOORS if floor.patterns[0].startswith("fault.")]

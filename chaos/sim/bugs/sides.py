@@ -9,7 +9,7 @@ from chaos.sim.bugs.planting import Patch, bug
 from replica.machine.plan.sides import Portion, passed_by, plan_passed
 from replica.machine.state.system_names import side_queue
 from replica.node.sides import Sides
-from tandemq.client.outgoing import Outgoing
+from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.twin.outputs import Outputs
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def gives_all_it_has(patch: Patch) -> None:
     patch.setattr(replica.node.sides, "next_given", next_given)
 
 
-@bug("side-ahead-of-disk", "K6", "A member says that its side has passed what is on no disk yet.", TWINS)
+@bug("side-ahead-of-disk", "K6", "A member says that its side has passed what is on no disk yet.", TWINS, first=79)
 def says_what_it_has_applied(patch: Patch) -> None:
     def passed(sides: Sides, domain: Domain, queue: QueueState) -> int:
         own = sides._serving()
@@ -60,7 +60,13 @@ def drops_for_the_faster(patch: Patch) -> None:
     patch.setattr(replica.node.sides, "plan_passed", faster)
 
 
-@bug("side-mark-of-lost-place", "K6", "What a side had passed before it lost its place counts for the next one.", TWINS)
+@bug(
+    "side-mark-of-lost-place",
+    "K6",
+    "What a side had passed before it lost its place counts for the next.",
+    TWINS,
+    first=23,
+)
 def takes_the_old_mark(patch: Patch) -> None:
     def peer_passed(sides: Sides, key: tuple[int, int], _queue: QueueState, _peer: str) -> int:
         said = sides._peer.get(key)
@@ -78,7 +84,7 @@ def sends_by_dedup_id(patch: Patch) -> None:
     async def send(outputs: Outputs, unit: Sequence[_Made]) -> None:
         for each in unit:
             for place, (queue, payload, attributes) in enumerate(each.outputs):
-                known = {**attributes, "dedup_id": f"{each.index}/{place}"}
+                known: Attributes = {**attributes, "dedup_id": f"{each.index}/{place}"}
                 await outputs._client.enqueue(queue, [Outgoing(payload, known)])  # type: ignore[attr-defined]  # a client
         outputs._forget(unit[-1].index)
 

@@ -63,6 +63,8 @@ class Profile:
     """In what share of the runs there is a queue that keeps the order of groups, with clients of its own."""
     at_other: float = 0.0
     """What share of the faults strikes the second pair, where there is one."""
+    is_apart: bool = False
+    """Drawn when it is asked for by its name alone, not in a campaign over all: its points are its own."""
     triggers: int = 0
     """How often a member dies or freezes; two or three things more go wrong after each of these, and of the orders."""
 
@@ -265,6 +267,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             settings={"checkpoint_bytes": 3_000, "side_bytes": 60},
             clients=draw_twins,
             beside=(*FEATURE_BESIDE, "slow_disk"),
+            is_apart=True,
         ),
         "reactions": Profile(
             {**FEATURE_FAULTS, "cut": 6, "client_cut": 6},
@@ -347,6 +350,10 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
         ),
     }
 )
+
+
+OF_ALL = tuple(name for name, each in PROFILES.items() if not each.is_apart)
+"""Those of a campaign over all profiles."""
 
 
 def draw(profile: str, seed: int) -> Plan:

@@ -6,6 +6,7 @@ from types import MappingProxyType
 
 from chaos.sim.judges.links import AT_SOURCE, AT_TARGET, AWAY, FOUND_AGAIN
 from chaos.sim.judges.rows import UNIT_AT_TAKEOVER
+from chaos.sim.judges.sides import KNOWN_OUTPUT, OTHERS_STATE, OVER_TAKEOVER, PLACE_LOST, SUSPENDED_SIDE
 
 HOMES = MappingProxyType(
     {
@@ -20,6 +21,7 @@ HOMES = MappingProxyType(
             "an open unit was aborted",
             "puts came with their commit",
         ),
+        "twins": (SUSPENDED_SIDE, OVER_TAKEOVER, PLACE_LOST, OTHERS_STATE, KNOWN_OUTPUT),
         "links_between": (AT_SOURCE, AT_TARGET, AWAY, FOUND_AGAIN),
         "reactions": (
             "a delayed message cancelled, moved or changed",

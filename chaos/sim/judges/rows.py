@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from chaos.sim.judges.links import AT_SOURCE, AT_TARGET, AWAY, FOUND_AGAIN
+from chaos.sim.judges.sides import KNOWN_OUTPUT, OTHERS_STATE, OVER_TAKEOVER, PLACE_LOST, SUSPENDED_SIDE
 from failover import handoff, promotion
 from failover.handoff import Action, HandoffEvent, HandoffRow, HandoffState
 from replica.core.handoff import handoff as driving
@@ -108,6 +109,11 @@ NAMED = MappingProxyType(
         "a reaction in a unit that was left to its deadline": "and no longer",
         "a reaction repeated after its answer, at either member": "and it got the first answer",
         "a delayed message cancelled, moved or changed": "before its time",
+        SUSPENDED_SIDE: "K2: by its member alone, up to what that knew to be committed",
+        OVER_TAKEOVER: "K2: nothing was taken back that it had acted on",
+        PLACE_LOST: "K6: its twin was too far ahead of it",
+        OTHERS_STATE: "K10: what was given up was in that",
+        KNOWN_OUTPUT: "K8: and they entered once",
         "a numbered batch read again": "and it was the same rows",
         "a numbered batch read again at the next master": "and it was the same rows",
         "a numbered batch that was gone": "its lease had ended",
@@ -122,8 +128,9 @@ NAMED = MappingProxyType(
         ),
     }
 )
-"""Points that every campaign must meet, beside those of `chaos.sim.judges.coverage`; clients report some
-themselves."""
+"""Points that every campaign must meet whose profiles have them (`homes`), beside those of `chaos.sim.judges.coverage`;
+clients report some themselves.
+"""
 RARE = MappingProxyType(
     {
         "claim replaced": "a claim was not there any more when its member wanted to commit it",

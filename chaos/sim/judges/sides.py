@@ -35,7 +35,7 @@ OVER_TAKEOVER = "a side was served under two masters"
 class Kept(NamedTuple):
     """What a twin has on its disk: up to which input it has acted, and its outputs, as `tandemq.twin` counts them."""
 
-    index: int = 0
+    index: int = 0  # type: ignore[assignment]  # hides tuple.index, which nobody needs here
     chain: int = 0
     sent: int = 0
 
@@ -50,6 +50,8 @@ class Sides:
     """By member."""
     rejoining: set[str] = field(default_factory=set)
     """Members whose twin is about to go on from the other one's state."""
+    committed: int = 0
+    """Of the indexes that a member knew to be committed when it gave something, the highest."""
     differences: list[str] = field(default_factory=list)
 
 
@@ -66,8 +68,12 @@ def given(sides: Sides, member: SimMember, index: int, payload: bytes, acted: in
     if index > acted + 1:
         yield f"{member.name} gives {index} behind {acted}"
     queue = queue_of(member)
-    # A copy that knows of nothing has been read back, or is taken anew: its side was given this before.
-    if queue is not None and 0 < queue.visible_index < index < queue.next_index:
+    if queue is None:
+        return
+    sides.committed = max(sides.committed, queue.visible_index)
+    # Whoever was started again, or takes a copy anew, hears of commits that its side knows already.
+    is_first = member.starts == 1 and not member.machine.disk.replaced
+    if is_first and queue.visible_index > 0 and sides.committed < index < queue.next_index:
         yield f"{member.name} gives {index}, and knows of {queue.visible_index} that are committed"
 
 

@@ -325,8 +325,8 @@ def _profiles(kernel: Kernel, names: str) -> tuple[str, ...]:
         return kernel.profiles
     chosen = tuple(names.split(","))
     for name in chosen:
-        if name not in kernel.profiles:
-            raise click.UsageError(f"there is no profile {name!r}; there are: {', '.join(kernel.profiles)}")
+        if name not in (known := (*kernel.profiles, *kernel.apart)):
+            raise click.UsageError(f"there is no profile {name!r}; there are: {', '.join(known)}")
     return chosen
 
 

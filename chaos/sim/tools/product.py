@@ -11,7 +11,7 @@ from typing import TypeAlias
 from chaos.sim.bugs import BUGS, planted, shown
 from chaos.sim.bugs.elsewhere import ELSEWHERE
 from chaos.sim.draw.checking import check
-from chaos.sim.draw.profiles import PROFILES, draw
+from chaos.sim.draw.profiles import OF_ALL, PROFILES, draw
 from chaos.sim.faults.table import KINDS
 from chaos.sim.judges.coverage import MEANINGS
 from chaos.sim.judges.homes import HOMES
@@ -36,6 +36,7 @@ class Kernel:
     traced: Runner
     """Runs a plan and keeps its trace."""
     profiles: tuple[str, ...]
+    """Of a campaign over all."""
     kinds: tuple[str, ...]
     """Of faults."""
     quarries: tuple[Quarry, ...]
@@ -48,6 +49,8 @@ class Kernel:
     """Points that a profile alone must meet, by profile."""
     elsewhere: tuple[tuple[str, str, str], ...] = ()
     """Rules whose loss no run shows, hence not planted: which, why, and the test that does."""
+    apart: tuple[str, ...] = ()
+    """Profiles that are drawn when they are asked for by name alone."""
 
     @property
     def works(self) -> Works:
@@ -82,4 +85,7 @@ def of_product() -> Kernel:
     """The product's own code, as `chaos.sim.world.world` runs it."""
     quarries = tuple(Quarry(bug.name, (bug.profile,), bug.budget, bug.text) for bug in BUGS.values())
     elsewhere = tuple((f"{each.rule}: {each.text}", each.why, each.test) for each in ELSEWHERE)
-    return Kernel(draw, run, traced, tuple(PROFILES), tuple(KINDS), quarries, MEANINGS, check, HOMES, elsewhere)
+    apart = tuple(name for name in PROFILES if name not in OF_ALL)
+    beside = {point for name in apart for point in HOMES[name]}
+    points = {point: text for point, text in MEANINGS.items() if point not in beside}
+    return Kernel(draw, run, traced, OF_ALL, tuple(KINDS), quarries, points, check, HOMES, elsewhere, apart)
