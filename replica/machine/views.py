@@ -48,6 +48,17 @@ def segments_of(queue: QueueState, runs: Iterable[Run], *, delivered: bool) -> l
     return slices
 
 
+def counted(
+    slices: Iterable[SegmentSlice], ranges: Iterable[common_pb2.IndexRange], counts: Iterable[int]
+) -> list[SegmentSlice]:
+    """The slices with the counts of these messages, which are in the order of the ranges."""
+    indexes = (part.first + at for part in ranges for at in range(part.count))
+    known = dict(zip(indexes, counts, strict=True))
+    return [
+        each._replace(delivery_counts=[known[each.first_index + at] for at in range(each.count)]) for each in slices
+    ]
+
+
 def _delivery_counts(
     queue: QueueState, part: Part, locked: RangeSet, *, delivered: bool
 ) -> list[int] | None:  # fmt: skip

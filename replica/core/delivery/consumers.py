@@ -23,7 +23,7 @@ from replica.machine import LeaseCall, Refused, SettleCall, disabled, immediate_
 from replica.machine.plan.lease import plan_lease
 from replica.machine.plan.settle import plan_settle
 from replica.machine.plan.sides import refuse_where_sides
-from replica.machine.views import left_of
+from replica.machine.views import counted, left_of
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
 from tandemq.v1.queue_service_pb2 import SETTLE_MODE_IMMEDIATE, Outcome, Settlement
@@ -180,6 +180,8 @@ class Consumers:
         # after it, and must not be delivered again.
         ranges = left_of(machine.queue(found.queue_id), found.ranges) if found.lease_id else found.ranges
         slices = machine.segments_of(found.queue_id, ranges)
+        if found.delivery_counts:
+            slices = counted(slices, found.ranges, found.delivery_counts)
         member_queue = machine.queue(found.queue_id).name if self.fan_in.is_macro(consumer.queue_id) else ""
         name = member_queue or consumer.queue
         done = LeaseDone(found.queue_id, name, found.lease_id, slices, duplicate=True, member_queue=member_queue)

@@ -75,6 +75,11 @@ def plan_lease(state: State, now_ms: int, call: LeaseCall) -> record_pb2.RecordH
         immediate=call.immediate,
         unit=call.unit,
     )
+    if call.immediate and call.request_id and queue.deliveries:
+        # Once they are removed nobody knows it, and a repetition is answered as the first call was.
+        counts = [queue.deliveries.get(index, 0) + 1 for start, end in runs for index in range(start, end)]
+        if max(counts) > 1:
+            op.delivery_counts.extend(counts)
     return record_pb2.RecordHeader(
         time_ms=time_ms, request_id=call.request_id, request_hash=call.request_hash, lease=op
     )

@@ -55,6 +55,7 @@ class RequestAnswer:
     # lease
     lease_id: int = 0
     ranges: Sequence[common_pb2.IndexRange] = ()
+    delivery_counts: Sequence[int] = ()  # of what was removed at delivery, in the order of the ranges; empty: 1 each
     # settle
     results: Sequence[queue_service_pb2.SettleResult] = ()
     # queue; of an alias its queue's name; of the defaults the version alone
@@ -155,8 +156,12 @@ def _answer_of(kind: str, header: record_pb2.RecordHeader, name: str) -> record_
         case "txn":
             return record_pb2.RecordHeader(txn=_kept_of_txn(header.txn))
         case "lease":
+            given = header.lease
             lease = record_pb2.LeaseOp(
-                queue_id=header.lease.queue_id, ranges=header.lease.ranges, immediate=header.lease.immediate
+                queue_id=given.queue_id,
+                ranges=given.ranges,
+                immediate=given.immediate,
+                delivery_counts=given.delivery_counts,
             )
             return record_pb2.RecordHeader(lease=lease)
         case "settle":
@@ -242,7 +247,15 @@ def _parse(kind: str, data: bytes, log_index: int, epoch: int, version: int) -> 
         case "lease":
             lease = answer.lease
             lease_id = 0 if lease.immediate else lease_id_of(epoch, log_index)
-            return RequestAnswer(kind, log_index, epoch, lease.queue_id, lease_id=lease_id, ranges=lease.ranges)
+            return RequestAnswer(
+                kind,
+                log_index,
+                epoch,
+                lease.queue_id,
+                lease_id=lease_id,
+                ranges=lease.ranges,
+                delivery_counts=lease.delivery_counts,
+            )
         case "settle":
             settle = answer.settle
             return RequestAnswer(kind, log_index, epoch, settle.queue_id, results=settle.results)

@@ -367,7 +367,7 @@ class ReleaseOp(_message.Message):
     def __init__(self, writer: _Optional[str] = ...) -> None: ...
 
 class LeaseOp(_message.Message):
-    __slots__ = ("queue_id", "ranges", "client_id", "expires_at_ms", "duration_ms", "immediate", "batch_consumer", "batch_number", "unit", "reaction", "macro_id")
+    __slots__ = ("queue_id", "ranges", "client_id", "expires_at_ms", "duration_ms", "immediate", "batch_consumer", "batch_number", "unit", "delivery_counts", "reaction", "macro_id")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     RANGES_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -377,6 +377,7 @@ class LeaseOp(_message.Message):
     BATCH_CONSUMER_FIELD_NUMBER: _ClassVar[int]
     BATCH_NUMBER_FIELD_NUMBER: _ClassVar[int]
     UNIT_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_COUNTS_FIELD_NUMBER: _ClassVar[int]
     REACTION_FIELD_NUMBER: _ClassVar[int]
     MACRO_ID_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
@@ -388,9 +389,10 @@ class LeaseOp(_message.Message):
     batch_consumer: str
     batch_number: int
     unit: bytes
+    delivery_counts: _containers.RepeatedScalarFieldContainer[int]
     reaction: bool
     macro_id: int
-    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., client_id: _Optional[bytes] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., immediate: bool = ..., batch_consumer: _Optional[str] = ..., batch_number: _Optional[int] = ..., unit: _Optional[bytes] = ..., reaction: bool = ..., macro_id: _Optional[int] = ...) -> None: ...
+    def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., client_id: _Optional[bytes] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., immediate: bool = ..., batch_consumer: _Optional[str] = ..., batch_number: _Optional[int] = ..., unit: _Optional[bytes] = ..., delivery_counts: _Optional[_Iterable[int]] = ..., reaction: bool = ..., macro_id: _Optional[int] = ...) -> None: ...
 
 class SettleOp(_message.Message):
     __slots__ = ("queue_id", "effects", "results", "batch_consumer", "batch_number")

@@ -1,4 +1,4 @@
-"""A request id that another call uses while a Dequeue waits under it ends neither the member nor the wait of others."""
+"""Request ids of Dequeue: used by another call while it waits, and repeated after the messages were removed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,29 @@ from tests.support.pair import Pair
 REQUEST_ID = b"x" * 16
 
 
-def dequeue(request_id: bytes) -> Consumer:
-    credit = {"credit_messages": 1, "credit_bytes": 1 << 20}
+def dequeue(request_id: bytes, *, immediate: bool = False, member: str = "a") -> Consumer:
     return Consumer(
-        Waiter(), "q", b"c", 500, one_shot=True, request_id=request_id, request_hash=9, member="a", **credit
+        Waiter(),
+        "q",
+        b"c",
+        500,
+        one_shot=True,
+        request_id=request_id,
+        request_hash=9,
+        member=member,
+        immediate=immediate,
+        credit_messages=1 + immediate,
+        credit_bytes=1 << 20,
     )
+
+
+def given(pair: Pair, consumer: Consumer) -> LeaseDone:
+    assert pair.master is not None
+    pair.master.attach(consumer)
+    pair.settle(200)
+    [done] = consumer.waiter.answers
+    assert isinstance(done, LeaseDone)
+    return done
 
 
 def test_a_used_request_id_is_told_and_the_next_one_is_served() -> None:
@@ -43,3 +61,25 @@ def test_a_used_request_id_is_told_and_the_next_one_is_served() -> None:
     [served] = second.waiter.answers
     assert isinstance(served, LeaseDone)
     assert len(served.slices) == 1
+
+
+def test_what_was_removed_at_its_delivery_is_answered_with_the_counts_of_the_first_answer() -> None:
+    """Found by the model at real processes: the state has forgotten them, and the next master answered 1."""
+    pair = Pair()
+    pair.start()
+    create(pair)
+    batch = EnqueueBatch(queue="q", messages=MessageBatch(payloads=[b"1", b"2", b"3"]))
+    call = EnqueueCall("q", b"", 0, columns_of(batch), "a", request_id=b"z" * 16, request_hash=5)
+    pair.a.submit(PendingEnqueue(Waiter(), call, batch.SerializeToString()))
+    pair.settle(200)
+    given(pair, dequeue(b"y" * 16))
+    pair.settle(1_000)  # its lease ends
+    first = given(pair, dequeue(REQUEST_ID, immediate=True))
+    assert [each.delivery_counts for each in first.slices] == [[2, 1]]
+    again = given(pair, dequeue(REQUEST_ID, immediate=True))
+    assert (again.duplicate, again.slices) == (True, first.slices)
+    pair.a.hand_over()
+    pair.settle(200)
+    assert pair.master is pair.b
+    later = given(pair, dequeue(REQUEST_ID, immediate=True, member="b"))
+    assert (later.duplicate, later.slices) == (True, first.slices)
