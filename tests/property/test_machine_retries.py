@@ -133,7 +133,8 @@ class Retries(RuleBasedStateMachine):
             assert sent.first_sequence == 1, "a sequence was executed twice"
             return
         assert not changed, "other content passes for a repetition"
-        assert plan.run == (sent.first_sequence, count, sent.first_index, sent.log_index, sent.epoch, (), False, (), 0, ())
+        found = sent.first_index, sent.log_index, sent.epoch
+        assert plan.run == (sent.first_sequence, count, *found, (), False, (), 0, ())
 
     @rule(data=st.data(), at=st.integers(0, 3), count=st.integers(1, 6))
     def send_again_cut_otherwise(self, data: Any, at: int, count: int) -> None:

@@ -19,7 +19,11 @@ from replica.node.members import Members
 from replica.services.admin.queues import AdminHandlers
 from replica.services.admin.rights import RightHandlers
 from replica.services.guard import Guard
+from replica.services.messages.custom import Customs
+from replica.services.messages.queue import QueueHandlers
+from replica.services.messages.react import ReactionHandlers
 from replica.services.messages.transact import TransactionHandlers
+from tandemq.config_custom import Custom
 from tandemq.credentials.authority import create, issue
 from tandemq.credentials.caller import CERTIFICATE, URI
 from tests.support.pair import Member, Pair
@@ -102,7 +106,12 @@ class CertifiedPair:
         access = Access(f"member/p/{own}", f"member/p/{peer}", ["principal/ops"], members.home)
         guard = Guard(members, access)
         members.access, access.asker = access, guard
-        inner = [RightHandlers(AdminHandlers(members), access).handler(), TransactionHandlers(members).handler()]
+        reactions = ReactionHandlers(members, Customs(Custom(), {}), enabled=True)
+        inner = [
+            RightHandlers(AdminHandlers(members), access).handler(),
+            TransactionHandlers(members).handler(),
+            QueueHandlers(members, reactions).handler(),
+        ]
         self.members[own], self.guards[own] = members, guard
         self.handlers[own] = [guard.guarded(each) for each in inner]  # type: ignore[arg-type]  # services by name
 

@@ -6,11 +6,18 @@ began it a unit is not open.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from replica.core.state.outcomes import Failed
+from replica.rpc.refusals import refusal
+from tandemq.v1.common_pb2 import Reason
 
 COMMIT = "TransactionService/Commit"
+RIGHTS_MAX = 20_000
+"""That the calls of one unit need: of as many messages as it may have, each with a queue of its own for its answer."""
+RIGHTS_AT_ONCE = 500
+"""Asked about at the commit before everybody else is served."""
 
 if TYPE_CHECKING:
     from replica.core.domain import Domain
@@ -45,8 +52,13 @@ class UnitOwners:
         if (problem := self.problem_of(domain, unit_id, context)) is not None:
             return problem
         access, unit = self.members.access, domain.orders.units.find(unit_id)
-        if access is not None and access.asker is not None and unit is not None:
-            unit.rights.update(access.asker.wanted_of(method, request))
+        if access is None or access.asker is None or unit is None:
+            return None
+        wanted = {each for each in access.asker.wanted_of(method, request) if each not in unit.rights}
+        if (needed := len(unit.rights) + len(wanted)) > RIGHTS_MAX:
+            text = f"a unit of work that names {needed:,} queues, where it sends and where answers go; make it smaller"
+            return refusal(Reason.REASON_TXN_TOO_LARGE, text, {"limit": str(RIGHTS_MAX)})
+        unit.rights |= wanted
         return None
 
     async def problem_at_commit(self, domain: Domain, unit_id: bytes, context: Context) -> Failed | None:
@@ -56,9 +68,11 @@ class UnitOwners:
         access, unit = self.members.access, domain.orders.units.find(unit_id)
         if access is None or access.asker is None or unit is None:
             return None
-        for right, queue in sorted(unit.rights):
+        for place, (right, queue) in enumerate(sorted(unit.rights), 1):
             if (problem := await access.asker.problem_of(context, COMMIT, right, queue)) is not None:
                 return problem
+            if place % RIGHTS_AT_ONCE == 0:
+                await asyncio.sleep(0)
         return None
 
     def sees(self, context: Context, queue: str) -> bool:

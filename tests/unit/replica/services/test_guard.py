@@ -16,7 +16,9 @@ from replica.machine.state.rights import ALL, BROWSE, CONSUME, PRODUCE, Grant, K
 from replica.node.access import PRINCIPAL, Access
 from replica.node.members import HOP
 from replica.services.guard import ENTRIES_MAX, row_of
+from replica.services.messages import unit_owners
 from tandemq.errors import from_rpc_error
+from tandemq.v1 import queue_service_pb2 as messages
 from tandemq.v1 import rights_service_pb2 as pb
 from tandemq.v1 import transaction_service_pb2 as transactions
 from tandemq.v1.journal_service_pb2 import GetJournalHeadRequest
@@ -343,6 +345,37 @@ def test_a_unit_of_work_is_its_principals_alone(run: Callable[[Story], None]) ->
         made.pair.settle(200)
         again = await made.while_stepping(made.call(SHOP, "a", path, transactions.CommitRequest(unit_id=unit), reply))
         assert (again.duplicate, list(again.puts)) == (True, [])
+
+    run(story)
+
+
+def test_a_unit_keeps_so_many_rights_for_its_commit_and_no_more(
+    run: Callable[[Story], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are noted for each queue that a call names: a client could name others in each call, without an end."""
+    monkeypatch.setattr(unit_owners, "RIGHTS_MAX", 4)
+    monkeypatch.setattr(unit_owners, "RIGHTS_AT_ONCE", 1)
+
+    async def story(made: CertifiedPair) -> None:
+        order(made, BILLING, PRODUCE, ALL)
+        made.pair.settle(200)
+        master = master_of(made)
+        unit = await made.while_stepping(begin(made, BILLING, master))
+
+        def sent(number: int, *answers: str) -> Awaitable[messages.EnqueueResponse]:
+            request = messages.EnqueueRequest(queue="orders", request_id=bytes([number]) * 16, unit_id=unit)
+            for each in answers:
+                request.messages.add(payload=b"x", reply_to=each)
+            path = "QueueService/Enqueue"
+            return made.while_stepping(made.call(BILLING, master, path, request, messages.EnqueueResponse))
+
+        await sent(1, "secret")
+        assert await why(sent(2, "a", "b", "c")) == "TXN_TOO_LARGE"
+        await sent(3, "secret", "orders")
+        request = transactions.CommitRequest(unit_id=unit)
+        path, reply = "TransactionService/Commit", transactions.CommitResponse
+        done = await made.while_stepping(made.call(BILLING, master, path, request, reply))
+        assert [len(each.results) for each in done.puts] == [3]
 
     run(story)
 
