@@ -496,6 +496,23 @@ def test_u3_what_one_record_does_not_hold_is_refused_before_it_is_kept(what: str
     assert isinstance(commit(pair, unit), UnitDone)
 
 
+def test_u13_the_messages_of_a_unit_stand_together_and_units_stand_as_they_were_committed(pair: Pair) -> None:
+    """Whatever their calls came between."""
+    first, second = begun(pair), begun(pair)
+    for unit, queue, payload in (
+        (first, "r", b"1a"),
+        (second, "r", b"2a"),
+        (first, "s", b"1b"),
+        (second, "r", b"2b"),
+        (second, "s", b"2c"),
+        (first, "r", b"1d"),
+    ):
+        assert isinstance(put(pair, unit, queue, payload), UnitKept)
+    for unit in (second, first):
+        assert isinstance(commit(pair, unit), UnitDone)
+    assert (payloads(pair, "r"), payloads(pair, "s")) == ([b"2a", b"2b", b"1a", b"1d"], [b"2c", b"1b"])
+
+
 def test_u3_units_and_their_bytes_have_a_limit(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_units, "UNITS_MAX", 2)
     monkeypatch.setattr(open_units, "BYTES_MAX", 100)
