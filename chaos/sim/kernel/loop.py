@@ -22,8 +22,8 @@ from typing import Any, TypeVar, TypeVarTuple, Unpack
 Result = TypeVar("Result")
 Args = TypeVarTuple("Args")
 
-WAITING_ENDS_MAX = 20
-"""Ends of `async with` that a coroutine may stand in when it is closed, each of which waits for something."""
+WAITING_ENDS_MAX = 200
+"""Coroutines that await each other, and ends of `async with` that they stand in, each of which waits for something."""
 
 CURRENT: ContextVar[Process | None] = ContextVar("process", default=None)
 """The process that is running; None: the world itself."""
@@ -312,12 +312,17 @@ class SimLoop(asyncio.AbstractEventLoop):
 
 
 def _end(work: Coroutine[Any, Any, Any] | Generator[Any, Any, Any] | None) -> None:
-    """Closed once for each `async with` around it whose end waits: what is left would say so when it is collected."""
+    """The innermost first, and again for each end of an `async with` that waits: a coroutine that goes on when it is
+    closed raises in whoever awaits it, stays as it is, and is reported when it is collected.
+    """
     for _ in range(WAITING_ENDS_MAX):
         if not isinstance(work, CoroutineType) or work.cr_frame is None:
             return
+        inner = work
+        while isinstance(inner.cr_await, CoroutineType) and inner.cr_await.cr_frame is not None:
+            inner = inner.cr_await
         with contextlib.suppress(BaseException):
-            work.close()
+            inner.close()
 
 
 _WORLD = copy_context()
