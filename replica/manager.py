@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from failover.authority import Authority
     from failover.journal import Journal
     from replica.listen.direct import DirectChannel
+    from replica.node.access import Access
     from replica.node.salvage import SalvageFiles
     from replica.peer.identity.starts import Starts
     from replica.services.messages.custom_advisers import Adviser
@@ -217,7 +218,7 @@ class Manager:
             is_late=lambda: bool(config.pair) and self.detector.is_late(monotonic_ms()),
             words_by_operators=bool(config.security.credentials) and config.authority == "witness",
         )
-        await self._open_domains(node, members)
+        await self._open_domains(node, members, access := access_of(config, members.home))
         self._reports = reports = Reports(self.access.events(config))
         node.spawn(reports.events.run())
         greeter = Greeter(node, config, self._instance, self._process_id, known.number)
@@ -245,7 +246,7 @@ class Manager:
         reactions.connect(
             Parts(reports, members, upkeeps, greeter, health, judge, link.peer if link is not None else None)
         )
-        await self._serve(members, health, agent)
+        await self._serve(members, health, agent, access)
         self._start_domains(node, upkeeps)
         if link is not None and watch is not None and proving is not None:
             link.begun.set()
@@ -305,10 +306,10 @@ class Manager:
         self._watch = Watch(node, link, config, self.detector, beats, judge, reports)
         return proving
 
-    async def _open_domains(self, node: Node, members: Members) -> None:
+    async def _open_domains(self, node: Node, members: Members, access: Access) -> None:
         config = self.config
         call_of = functools.partial(held_call, member=config.peer_member)
-        may = access_of(config, members.home).may if config.security.credentials else None
+        may = access.may if config.security.credentials else None
         settings = Settings(
             bias_ms=config.timers.replica_bias_ms,
             meet_ms=config.failover.meet_ms,
@@ -413,7 +414,7 @@ class Manager:
 
     # -- ports -----------------------------------------------------------------------------------------------------
 
-    async def _serve(self, members: Members, health: Health, agent: Agent) -> None:
+    async def _serve(self, members: Members, health: Health, agent: Agent, access: Access) -> None:
         assert self._operator is not None
         assert self._salvage is not None
         assert self._verifier is not None
@@ -448,7 +449,6 @@ class Manager:
         macros = MacroHandlers(queues).handler()
         reactions = ReactionHandlers(members, self._customs, enabled=self.config.reactions)
         messages = [QueueHandlers(members, reactions).handler(), reactions.handler()]
-        access = access_of(self.config, members.home)
         rights = RightHandlers(queues, access).handler()
         handlers = [*messages, journal, stage, units, batches, weights, rights, macros, admin, manager, pair]
         behind_guard = guarded(self.config, members, access, self._operator, handlers)

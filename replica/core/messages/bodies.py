@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 PERSISTENT = 2
 PAGE_BYTES = 1 << 20
+"""Of one page of a browse: clients in other languages take 4 MiB by themselves."""
 MANY = 4
 """Rows of one record for which it pays to read its columns off it once."""
-"""Of one page of a browse: clients in other languages take 4 MiB by themselves."""
 
 
 class Stored(NamedTuple):
