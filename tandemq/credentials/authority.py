@@ -5,9 +5,11 @@ For production the same files come from an authority that is kept with care (doc
 
 from __future__ import annotations
 
+import fcntl
 import ipaddress
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -32,17 +34,53 @@ HOSTS = ("localhost", "127.0.0.1", "::1")
 
 def create(directory: Path) -> Path:
     """Makes an authority; its certificate. Raises BadCredentials where there is one already."""
+    made, is_new = _created(directory)
+    if not is_new:
+        text = f"{directory / AUTHORITY_KEY} is there already; use it, or choose another --dir"
+        raise BadCredentials(text)
+    return made
+
+
+def ensure(directory: Path) -> Path:
+    """The certificate of the authority there, which is made where there is none. Raises BadCredentials."""
+    return _created(directory)[0]
+
+
+def _created(directory: Path) -> tuple[Path, bool]:
+    """The certificate, and whether it was made now. One that was killed half-way is made whole with its own key."""
     if (directory / AUTHORITY).exists() and not (directory / AUTHORITY_KEY).exists():
         raise BadCredentials(f"{directory} holds somebody's credentials: choose another --dir")
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-    key, certificate = _new_authority()
+    with _alone_in(directory):
+        if (directory / AUTHORITY_KEY).exists() and (directory / AUTHORITY).exists():
+            return directory / AUTHORITY, False
+        key, certificate = _new_authority(_half_made(directory))
+        with suppress(FileExistsError):
+            _write_new(directory / AUTHORITY_KEY, _pem_of(key), 0o600)
+        _exchange(directory, {AUTHORITY: certificate.public_bytes(serialization.Encoding.PEM)})
+    return directory / AUTHORITY, True
+
+
+def _half_made(directory: Path) -> ec.EllipticCurvePrivateKey | None:
+    """The key of one whose maker was killed before it had a certificate. Raises BadCredentials."""
     try:
-        _write_new(directory / AUTHORITY_KEY, _pem_of(key), 0o600)
-    except FileExistsError:
-        text = f"{directory / AUTHORITY_KEY} is there already; use it, or choose another --dir"
-        raise BadCredentials(text) from None
-    _exchange(directory, {AUTHORITY: certificate.public_bytes(serialization.Encoding.PEM)})
-    return directory / AUTHORITY
+        return _read_key(directory / AUTHORITY_KEY)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        text = f"{directory / AUTHORITY_KEY} has no {AUTHORITY} beside it, and cannot be read: {error}"
+        raise BadCredentials(f"{text}; remove it, or choose another --dir") from error
+
+
+@contextmanager
+def _alone_in(directory: Path) -> Iterator[None]:
+    """Nobody else makes an authority there meanwhile."""
+    number = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
 
 
 class Step(NamedTuple):
@@ -135,8 +173,10 @@ def issue(
     return certificate
 
 
-def _new_authority() -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-    key = ec.generate_private_key(ec.SECP256R1())
+def _new_authority(
+    key: ec.EllipticCurvePrivateKey | None = None,
+) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+    key = key or ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"tandemq developers {os.urandom(4).hex()}")])
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = (
