@@ -57,7 +57,7 @@ def search(argument: str | None, environment: Mapping[str, str] = os.environ) ->
             considered.append(Considered(source, "", says))
         else:
             considered.append(Considered(source, says, "decides"))
-            target = found
+            target = found if found.credentials else found.with_credentials(_credentials(found, environment))
             break
     return Search(tuple(considered), target)
 
@@ -117,6 +117,28 @@ def context(environment: Mapping[str, str]) -> tuple[str, str, Target | None]:
     data_dir, credentials = str(context.get("data_dir", "")), str(context.get("credentials", ""))
     target = Target(parse_endpoints(named), str(path), pair=pair, data_dir=data_dir, credentials=credentials)
     return str(path), named, target
+
+
+def _credentials(target: Target, environment: Mapping[str, str]) -> str:
+    """Those of the current context, where it is the same manager that somebody named, in his own words; empty: none.
+
+    A context that cannot be read is no matter of who does not need it.
+    """
+    try:
+        _, _, current = context(environment)
+    except NoTarget:
+        return ""
+    if current is None or not current.credentials:
+        return ""
+    by_name = bool(target.manager) and target.manager == current.pair
+    by_place = bool(target.endpoints) and set(map(_here, target.endpoints)) <= set(map(_here, current.endpoints))
+    return current.credentials if by_name or by_place else ""
+
+
+def _here(endpoint: str) -> str:
+    """This machine has several names for itself."""
+    host, _, port = endpoint.rpartition(":")
+    return f"127.0.0.1:{port}" if host in ("localhost", "[::1]") else endpoint
 
 
 def _place(place: profile.Place) -> tuple[str, str, Target | None]:

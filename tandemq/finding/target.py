@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -22,7 +22,11 @@ class Target:
     manager: str = ""  # the name by which it was asked for; empty when endpoints were given
     queue: str = ""  # relative; what else the name said
     candidates: tuple[Manager, ...] = ()  # the first one that can be reached is used
-    credentials: str = ""  # from the context: the directory of this user's credentials there; empty: none
+    credentials: str = ""  # from the context, where it is of this pair: the directory of this user's; empty: none
+
+    def with_credentials(self, directory: str) -> Target:
+        """The same, with these; empty: with none."""
+        return replace(self, credentials=directory)
 
     def __str__(self) -> str:
         if self.endpoints:

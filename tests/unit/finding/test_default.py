@@ -97,3 +97,38 @@ def test_a_target_may_be_a_name() -> None:
     ]
     with pytest.raises(NoTarget, match="a segment is empty"):
         default.resolve_target("//orders//q", {})
+
+
+@pytest.mark.parametrize(
+    ("named", "found"),
+    [
+        ("127.0.0.1:7600,127.0.0.1:7610", True),
+        ("127.0.0.1:7610", True),
+        ("localhost:7600", True),
+        ("[::1]:7600", True),
+        ("//dev", True),
+        ("//dev/orders", True),
+        ("127.0.0.1:7600,127.0.0.1:7620", False),
+        ("127.0.0.1:7620", False),
+        ("10.0.0.1:7600", False),
+        ("//orders", False),
+        ("///orders", False),
+    ],
+)
+@pytest.mark.parametrize("by", ["argument", "TANDEMQ_TARGET"])
+def test_a_contexts_credentials_are_those_of_its_manager_whatever_it_is_called(
+    tmp_path: Path, by: str, named: str, found: bool
+) -> None:
+    """And of no other one: nobody shows a certificate where it was not meant for."""
+    (tmp_path / "context.toml").write_text(
+        'target = "127.0.0.1:7600,127.0.0.1:7610"\npair = "dev"\ncredentials = "/mine"\n'
+    )
+    environment = {"TANDEMQ_CONFIG_HOME": str(tmp_path), **({} if by == "argument" else {by: named})}
+    target = default.resolve_target(named if by == "argument" else None, environment)
+    assert target.credentials == ("/mine" if found else "")
+
+
+def test_a_context_that_cannot_be_read_is_no_matter_of_who_names_a_manager(tmp_path: Path) -> None:
+    (tmp_path / "context.toml").write_text("half a fi")
+    target = default.resolve_target("127.0.0.1:7600", {"TANDEMQ_CONFIG_HOME": str(tmp_path)})
+    assert (target.endpoints, target.credentials) == (("127.0.0.1:7600",), "")
