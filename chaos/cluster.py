@@ -406,9 +406,14 @@ class Cluster:
             return Security()
         return Security(credentials=str(self.secured / name), administrators=tuple(self.operators))
 
+    @property
+    def credentials(self) -> str:
+        """A client's, who looks at the pair; empty: it is plain."""
+        return str(self.secured / CLIENT) if self.secured else ""
+
     async def status(self) -> PairView:
         if self._open is None:
-            self._open = opener_of(str(self.secured / CLIENT) if self.secured else "")
+            self._open = opener_of(self.credentials)
         return await look(self.endpoints, opener=self._open)
 
     async def wait_for(

@@ -21,6 +21,7 @@ from chaos.network import Network
 from chaos.pair import Hands, Pair
 from chaos.preload import Preload
 from tandemq.cli.view import PairView
+from tandemq.credentials.chosen import opener_of
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1.pair_service_pb2_grpc import PairServiceStub
 
@@ -198,7 +199,8 @@ async def _handoffs(injector: Injector, fault: Fault, struck: Struck, undo: Asyn
         view = await injector.pair.wait_for(lambda view: bool(view.masters()), "a master to order", SOMEBODY_S)
         master = view.masters()[0]
         asked_s = injector.clock()
-        async with grpc.aio.insecure_channel(injector.pair.endpoint(master), options=_OPTIONS) as channel:
+        opener = opener_of(injector.pair.credentials)
+        async with opener(injector.pair.endpoint(master), _OPTIONS) as channel:
             with contextlib.suppress(grpc.aio.AioRpcError):  # how it ended is in the register
                 request = pb.HandoffRequest(domain="main", to=injector.other(master), reason="drill")
                 answer = await PairServiceStub(channel).Handoff(request, timeout=HANDOFF_S)

@@ -17,6 +17,7 @@ import grpc.aio
 
 from chaos.history import Answered, History, Recorded, Seen
 from chaos.pair import Pair
+from tandemq.credentials.chosen import opener_of
 from tandemq.v1 import common_pb2, pair_service_pb2, pair_service_pb2_grpc
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_admin_service_pb2_grpc as admin_grpc
@@ -43,6 +44,7 @@ class Observer:
     def __init__(self, cluster: Pair, history: History) -> None:
         self.began_s = time.monotonic()
         self._cluster, self._history = cluster, history
+        self._open = opener_of(cluster.credentials)
 
     @property
     def now_s(self) -> float:
@@ -77,11 +79,11 @@ class Observer:
             await self._once(self._cluster.witness_endpoint, self._read_register)
 
     async def _once(self, endpoint: str, look: Look) -> None:
-        async with grpc.aio.insecure_channel(endpoint, options=_OPTIONS) as channel:
+        async with self._open(endpoint, _OPTIONS) as channel:
             await look(channel)
 
     async def _again(self, endpoint: str, look: Look) -> None:
-        async with grpc.aio.insecure_channel(endpoint, options=_OPTIONS) as channel:
+        async with self._open(endpoint, _OPTIONS) as channel:
             while True:
                 with contextlib.suppress(grpc.aio.AioRpcError):  # no answer says nothing
                     await look(channel)

@@ -27,6 +27,11 @@ class Pair(Protocol):
         """Of the witness itself, past any relay; empty: it cannot be asked."""
         ...
 
+    @property
+    def credentials(self) -> str:
+        """A directory of an administrator's credentials; empty: the pair is plain."""
+        ...
+
     def endpoint(self, name: str) -> str:
         """A member's client port."""
         ...

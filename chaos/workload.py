@@ -95,7 +95,7 @@ class Workload:
 
         At the end the pair must be whole and equal again. Raises TimeoutError when something was not taken in time.
         """
-        async with aio.connect(self.cluster.target, timeout=self.timeout_s, attempt_timeout=2.0) as client:
+        async with self._connected(self.timeout_s, 2.0) as client:
             if not self.take_from:
                 config = admin.QueueConfig()
                 config.lease_duration.FromSeconds(self.lease_s)
@@ -184,9 +184,13 @@ class Workload:
         )
         room.release()
 
+    def _connected(self, timeout_s: float, attempt_s: float) -> aio.Client:
+        shown = self.cluster.credentials
+        return aio.connect(self.cluster.target, timeout=timeout_s, attempt_timeout=attempt_s, credentials=shown)
+
     async def _produce_impatiently(self) -> None:
         number = self.producers
-        async with aio.connect(self.cluster.target, timeout=self.patience_s, attempt_timeout=self.patience_s) as client:
+        async with self._connected(self.patience_s, self.patience_s) as client:
             while not self._over:
                 message, self.sent[number] = Message(number, self.sent[number]), self.sent[number] + 1
                 asked_s = self.now_s

@@ -262,7 +262,8 @@ class Player:
 
     async def _remove_queue(self) -> str:
         """Why it could not be removed."""
-        async with aio.connect(self._stage.pair.target, timeout=10.0) as client:
+        pair = self._stage.pair
+        async with aio.connect(pair.target, timeout=10.0, credentials=pair.credentials) as client:
             try:
                 await client.delete_queue(self._workload.queue)
             except TandemqError as error:

@@ -28,8 +28,10 @@ from chaos.preload import Preload
 from chaos.scenario import ClusterHands
 from chaos.toxics import ToxiproxyError
 from chaos.toxiproxy import find_server
+from tandemq.cli import opening
 from tandemq.cli.holding import held
 from tandemq.cli.view import PairView, look
+from tandemq.credentials.chosen import opener_of
 
 if TYPE_CHECKING:
     from chaos.toxic_relays import FoundRelays
@@ -141,7 +143,9 @@ async def of_dev(context: Mapping[str, Any], ask: Ask) -> AsyncIterator[Stage]:
     directory = Path(context["data_dir"])
     base_port = int(context["target"].partition(",")[0].rpartition(":")[2])
     toxiproxy = context.get("toxiproxy", "")
-    cluster = Cluster(directory, base_port, pair=context["pair"], relayed=bool(toxiproxy))
+    shown = context.get("credentials", "")
+    secured = Path(shown).parent if shown else None
+    cluster = Cluster(directory, base_port, pair=context["pair"], relayed=bool(toxiproxy), secured=secured)
     network: Network | None = None
     relays: FoundRelays | None = None
     with contextlib.ExitStack() as cleanup:
@@ -173,7 +177,8 @@ async def of_dev(context: Mapping[str, Any], ask: Ask) -> AsyncIterator[Stage]:
 class NamedPair:
     """A pair that is known by its endpoints."""
 
-    def __init__(self, view: PairView) -> None:
+    def __init__(self, view: PairView, credentials: str = "") -> None:
+        self.credentials = credentials
         self._endpoints = {member.name: member.endpoint for member in view.members if member.name}
         self.pair = view.pair
 
@@ -193,7 +198,7 @@ class NamedPair:
         return self._endpoints[name]
 
     async def status(self) -> PairView:
-        return await look(self._endpoints.values())
+        return await look(self._endpoints.values(), opener=opener_of(self.credentials))
 
     async def wait_for(self, condition: Callable[[PairView], bool], what: str, deadline_s: float = WAIT_S) -> PairView:
         deadline = time.monotonic() + deadline_s
@@ -272,7 +277,7 @@ async def at_target(drill: Drill, endpoints: Sequence[str], hooks: Mapping[str, 
         )
     if strangers := await _two_pairs(endpoints):
         raise StageError(f"members of two pairs: {strangers}; nothing was sent and nothing was hurt")
-    pair = NamedPair(view)
+    pair = NamedPair(view, opening.directory())
     if len(pair.members) != 2:
         raise StageError(f"a drill needs a pair; at {', '.join(endpoints)} there is {', '.join(pair.members)}")
     if why := unfit(drill, hooks):
