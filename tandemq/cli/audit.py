@@ -22,7 +22,7 @@ COLUMNS = ("time", "member", "principal", "address", "method", "object", "outcom
 LOOK_S = 0.2
 """Between two looks at the files."""
 
-directories = click.argument("data_dirs", type=click.Path(path_type=Path), nargs=-1, required=True)
+directories = click.argument("data_dirs", type=click.Path(path_type=Path), nargs=-1)
 principal_option = click.option("--principal", default="", help="Only of this one: billing, or member/west/a.")
 method_option = click.option("--method", default="", help="Only calls that begin so: QueueAdminService/.")
 outcome_option = click.option("--outcome", default="", help="Only with this outcome: OK, PERMISSION_DENIED.")
@@ -34,7 +34,8 @@ def audit() -> None:
     """The audit log: calls that were refused for want of a right, and all orders, with who made them.
 
     DATA_DIRS are the data directories of members, those of both of a pair perhaps: each member writes down the calls
-    that came to it. Members have one where they have certificates ([security] credentials).
+    that came to it. Without any: those of the pair that `tandemq dev` runs. Members have a log where they have
+    certificates ([security] credentials).
 
     \b
     Example: tandemq audit ls /var/lib/tandemq --principal billing
@@ -67,7 +68,7 @@ def ls(
     Example: tandemq audit ls /var/lib/tandemq --outcome PERMISSION_DENIED -o jsonl
     """
     wanted = _filter(principal, method, outcome, about)
-    found, bad = _read(data_dirs)
+    found, bad = _read(data_dirs or _of_context())
     rows = [_row(each) for each in found if wanted(each) and (since is None or _moment(each) >= since)]
     print_rows(rows[-limit:], "lines", output, COLUMNS)
     _say_bad(bad)
@@ -87,12 +88,24 @@ def tail(data_dirs: tuple[Path, ...], principal: str, method: str, outcome: str,
     Example: tandemq audit tail /var/lib/tandemq --principal billing
     """
     wanted = _filter(principal, method, outcome, about)
-    ends = [_End(each / FILE) for each in data_dirs]
+    ends = [_End(each / FILE) for each in data_dirs or _of_context()]
     while True:
         for line in (each for end in ends for each in end.added()):
             if wanted(line):
                 _show(line, output)
         time.sleep(LOOK_S)
+
+
+def _of_context() -> list[Path]:
+    """The data directories of the pair of the current context, where it is one of this machine."""
+    from tandemq.cli import context
+
+    with suppress(OSError, ValueError):
+        found = context.read(context.current_path())
+        if data_dir := found.get("data_dir"):
+            folders = [Path(data_dir) / name for name in sorted(found.get("pids", {}))]
+            return [folder for folder in folders if (folder / FILE).exists()]
+    raise click.UsageError("name data directories of members: no `tandemq dev` of this user runs a pair")
 
 
 class _End:

@@ -46,7 +46,7 @@ def init(authority: Path | None, output: str) -> None:
     from tandemq.credentials.authority import create
 
     with _failures():
-        made = create(_place(authority))
+        made = create(authority_place(authority))
     print_facts({"authority": str(made.parent), "certificate": str(made)}, output)
 
 
@@ -72,7 +72,7 @@ def issue(name: str, out: Path, authority: Path | None, hosts: tuple[str, ...], 
 
     who = name if "/" in name else f"principal/{name}"
     with _failures():
-        developers.issue(_place(authority), who, out, hosts=hosts, lasts=timedelta(days=days))
+        developers.issue(authority_place(authority), who, out, hosts=hosts, lasts=timedelta(days=days))
         print_facts({"credentials": str(out), **_facts(shown((out / "cert.pem").read_bytes()))}, output)
 
 
@@ -93,7 +93,7 @@ def renew(directory: Path, authority: Path | None, days: int, new_key: bool, out
     from tandemq.credentials.reading import shown
 
     with _failures():
-        developers.renew(_place(authority), directory, lasts=timedelta(days=days), new_key=new_key)
+        developers.renew(authority_place(authority), directory, lasts=timedelta(days=days), new_key=new_key)
         print_facts({"credentials": str(directory), **_facts(shown((directory / "cert.pem").read_bytes()))}, output)
 
 
@@ -113,7 +113,7 @@ def rotate(authority: Path | None, output: str) -> None:
     from tandemq.credentials import authority as developers
 
     with _failures():
-        step = developers.rotate(_place(authority))
+        step = developers.rotate(authority_place(authority))
     after = "" if step.number == 3 else ", and then `tandemq cert rotate` again"
     facts = {"step": step.number, "done": step.what, "next": f"`tandemq cert renew DIR` for everybody{after}"}
     print_facts(facts, output)
@@ -190,7 +190,8 @@ def _facts(found: Shown) -> dict[str, Any]:
     }
 
 
-def _place(authority: Path | None) -> Path:
+def authority_place(authority: Path | None = None) -> Path:
+    """Where the developers' authority is kept; that of this user where none is named."""
     from tandemq.config import client_directory
 
     return authority if authority is not None else client_directory() / AUTHORITY_FOLDER

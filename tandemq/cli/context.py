@@ -37,14 +37,23 @@ def runs(data_dir: Path) -> bool:
 
 
 def write(
-    data_dir: Path, target: str, pair: str, pids: Mapping[str, int], witness: str = "", toxiproxy: str = ""
+    data_dir: Path,
+    target: str,
+    pair: str,
+    pids: Mapping[str, int],
+    *,
+    witness: str = "",
+    toxiproxy: str = "",
+    credentials: str = "",
 ) -> None:
-    """Describes the pair in its data directory."""
+    """Describes the pair in its data directory. `credentials`: of this user there; empty: it is plain."""
     from tandemq.config import toml_value
 
     facts = {"target": target, "pair": pair, "data_dir": str(data_dir.resolve()), "witness": witness}
     if toxiproxy:
         facts["toxiproxy"] = toxiproxy
+    if credentials:
+        facts["credentials"] = credentials
     lines = [f"{name} = {toml_value(value)}" for name, value in facts.items()]
     lines += ["", "[pids]", *(f"{name} = {pid}" for name, pid in pids.items()), ""]
     _replace(data_dir / CONTEXT_FILE, "\n".join(lines))

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 CONTROL_TIMEOUT_S = 30.0
 DEFAULT_DATA_DIR = "~/.local/share/tandemq/dev"
+PAIR = "dev"
+CREDENTIALS = "credentials"  # below the data directory: one directory for each process, and `client`
+DEVELOPER = "developer"
+"""Whose the certificate of whoever types the commands is: the pair's administrator, and operator at its witness."""
 
 
 @click.group(invoke_without_command=True)
@@ -27,15 +31,20 @@ DEFAULT_DATA_DIR = "~/.local/share/tandemq/dev"
 @click.option("--base-port", type=click.IntRange(1024, 65000), default=7600, show_default=True)
 @click.option("--quiet", is_flag=True, help="Show only what the supervisor says; logs are in DIR/logs.")
 @click.option("--chaos", is_flag=True, help="Put Toxiproxy between the processes, for drills that hurt the network.")
+@click.option(
+    "--secure/--insecure", default=False, help="With certificates, which are made; or in clear text, as by default."
+)
 @click.pass_context
-def dev(ctx: click.Context, data_dir: str, base_port: int, quiet: bool, chaos: bool) -> None:
+def dev(ctx: click.Context, data_dir: str, base_port: int, quiet: bool, chaos: bool, secure: bool) -> None:
     """Run members a and b and a witness on this machine until Ctrl-C.
 
     The pair becomes the current context: other commands find it without --target. Kill a member as you like; nothing
-    restarts by itself.
+    restarts by itself. With --secure everybody needs a certificate (`tandemq cert issue`) and rights (`tandemq right`);
+    yours is made, is an administrator's, and is found by itself.
 
     \b
     Example: tandemq dev --data-dir ./pair
+             tandemq dev --data-dir ./pair --secure
              tandemq dev --data-dir ./pair restart b
     """
     directory = Path(data_dir).expanduser().resolve()
@@ -43,17 +52,19 @@ def dev(ctx: click.Context, data_dir: str, base_port: int, quiet: bool, chaos: b
     if ctx.invoked_subcommand is None:
         from tandemq.cli.supervisor import supervise
 
-        supervise(_cluster(directory, base_port, chaos=chaos), quiet=quiet)
+        supervise(_cluster(directory, base_port, chaos=chaos, secure=secure), quiet=quiet)
 
 
-def _cluster(directory: Path, base_port: int, *, chaos: bool) -> Cluster:
+def _cluster(directory: Path, base_port: int, *, chaos: bool, secure: bool) -> Cluster:
     from tandemq.embedded import server_path
 
     server_path()
     from chaos.cluster import Cluster
 
+    secured = directory / CREDENTIALS if secure else None
+    operators = [DEVELOPER] if secure else []
     if not chaos:
-        return Cluster(directory, base_port, pair="dev")
+        return Cluster(directory, base_port, pair=PAIR, secured=secured, operators=operators)
     from chaos.toxiproxy import find_server, package_is_there
 
     program = find_server()
@@ -61,7 +72,7 @@ def _cluster(directory: Path, base_port: int, *, chaos: bool) -> Cluster:
         missing = "toxiproxy-python" if program is not None else "toxiproxy-server"
         step = "install tandemq[chaos] and put toxiproxy-server on the PATH (`make chaos-deps` builds it)"
         raise Failure("CONFIG_ERROR", f"--chaos needs {missing}", step)
-    return Cluster(directory, base_port, pair="dev", toxiproxy=program)
+    return Cluster(directory, base_port, pair=PAIR, toxiproxy=program, secured=secured, operators=operators)
 
 
 @dev.command()

@@ -88,7 +88,7 @@ def _endpoints(target: str | None) -> list[str]:
 
 
 def _check_answered(view: PairView, endpoints: list[str]) -> None:
-    from tandemq.cli.failure import unreachable
+    from tandemq.cli.pair_call import no_view
 
     if not any(member.reachable for member in view.members):
-        raise unreachable(",".join(endpoints), view.problems())
+        raise no_view(view, endpoints)

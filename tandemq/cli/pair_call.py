@@ -44,8 +44,18 @@ def look_at(target: str | None, timeout_ms: int) -> PairView:
     endpoints = endpoints_of(target)
     view = asyncio.run(look(endpoints, min(timeout_ms / 1000, 2.0)))
     if not any(member.reachable for member in view.members):
-        raise unreachable(",".join(endpoints), view.problems())
+        raise no_view(view, endpoints)
     return view
+
+
+def no_view(view: PairView, endpoints: list[str]) -> Failure:
+    """Why a command that needs the members' view ends where none has given it."""
+    denied = next((member for member in view.members if member.denied), None)
+    if denied is None:
+        return unreachable(",".join(endpoints), view.problems())
+    from tandemq.cli.session import GENERAL_STEPS
+
+    return Failure("PERMISSION_DENIED", denied.problem, GENERAL_STEPS["PERMISSION_DENIED"], FAILED)
 
 
 def choose(

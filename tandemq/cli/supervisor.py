@@ -7,10 +7,12 @@ import contextlib
 import json
 import os
 import signal
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tandemq.cli import context
+from tandemq.cli.cert import authority_place
 from tandemq.cli.failure import Failure
 from tandemq.cli.logs import readable
 from tandemq.cli.output import say as say_line
@@ -32,6 +34,8 @@ def supervise(cluster: Cluster, *, quiet: bool) -> None:
             f"another `tandemq dev` runs in {cluster.data_dir}",
             f"stop it with `tandemq dev --data-dir {cluster.data_dir} stop`, or choose another --data-dir",
         )
+    if cluster.secured is not None:
+        _prepare(cluster, cluster.secured)
     if not quiet:
         cluster.on_line = _print_line
     from chaos.cluster import ClusterError, PortTakenError
@@ -46,6 +50,26 @@ def supervise(cluster: Cluster, *, quiet: bool) -> None:
         raise Failure("PORT_IN_USE", str(error), step) from error
     except ClusterError as error:
         raise Failure("FAILED", str(error), _logs_of(cluster)) from error
+
+
+def _prepare(cluster: Cluster, directory: Path) -> None:
+    """Whoever has no certificate, or one that ends soon, gets one of the developers' authority."""
+    from chaos.cluster import CLIENT, WITNESS
+    from tandemq.credentials import names
+    from tandemq.credentials.bad import BadCredentials
+    from tandemq.credentials.development import prepare
+
+    people = {name: names.member(cluster.pair, name) for name in cluster.members}
+    people |= {WITNESS: f"witness/{names.WITNESS_DEFAULT}", CLIENT: f"principal/{cluster.operators[0]}"}
+    step = "mend it; --insecure runs the pair without certificates"
+    try:
+        made = prepare(directory, authority_place(), people)
+    except BadCredentials as error:
+        raise Failure(error.reason, str(error), step) from error
+    except OSError as error:
+        raise Failure("CONFIG_ERROR", f"no certificates can be made: {error}", step) from error
+    if made:
+        say("dev", f"certificates of {', '.join(made)} were made in {directory}")
 
 
 def _logs_of(cluster: Cluster) -> str:
@@ -112,13 +136,23 @@ class Supervisor:
         cluster = self._cluster
         pids = {name: child.pid for name, child in cluster.children.items() if child.pid and child.running}
         toxiproxy = cluster.toxiproxy_endpoint if cluster.toxiproxy is not None else ""
-        context.write(cluster.data_dir, cluster.target, cluster.pair, pids, cluster.witness_endpoint, toxiproxy)
+        context.write(
+            cluster.data_dir,
+            cluster.target,
+            cluster.pair,
+            pids,
+            witness=cluster.witness_endpoint,
+            toxiproxy=toxiproxy,
+            credentials=cluster.credentials,
+        )
         context.make_current(cluster.data_dir)
 
     def _greet(self) -> None:
         cluster = self._cluster
         members = ", ".join(f"{name} at {cluster.endpoint(name)}" for name in cluster.members)
         say("dev", f"ready: {members}")
+        if cluster.credentials:
+            say("dev", f"certificates are asked for; yours is found by itself: {cluster.credentials}")
         say("dev", "try: tandemq queue create orders; tandemq msg send orders hello; tandemq pair status")
         say("dev", f"hurt it: kill -9 {cluster.children[cluster.members[0]].pid}; Ctrl-C stops everything")
 

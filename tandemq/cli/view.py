@@ -68,6 +68,8 @@ class MemberView(msgspec.Struct, frozen=True, kw_only=True):
     reachable: bool = False
     problem: str = ""
     """Why it has no view; empty when it is reachable."""
+    denied: bool = False
+    """It answers, and whoever asks has no right to its view."""
     clock_ahead_ms: int | None = None
     """Of its wall clock, against the one here; None when it does not say. Sure to half of `round_trip_ms`."""
     round_trip_ms: int = 0
@@ -132,6 +134,7 @@ class _Asked(NamedTuple):
 
     answer: pair_service_pb2.GetPairStatusResponse | None
     problem: str = ""
+    denied: bool = False
     clock_ahead_ms: int | None = None
     round_trip_ms: int = 0
 
@@ -153,7 +156,9 @@ async def look(endpoints: Iterable[str], timeout_s: float = 2.0, opener: Open | 
     for endpoint, each in asked.items():
         if each.answer is None and peers.get(endpoint) not in members:
             name = peers.get(endpoint, "")
-            members[name or endpoint] = MemberView(name=name, endpoint=endpoint, problem=each.problem)
+            members[name or endpoint] = MemberView(
+                name=name, endpoint=endpoint, problem=each.problem, denied=each.denied
+            )
     pair = next((each.answer.header.pair for each in answered if each.answer), "")
     return PairView(pair=pair, members=tuple(sorted(members.values(), key=lambda m: (m.name, m.endpoint))))
 
@@ -167,12 +172,13 @@ async def _ask(opener: Open, endpoint: str, timeout_s: float) -> _Asked:
         except grpc.aio.AioRpcError as error:
             away = error.code() is grpc.StatusCode.UNAVAILABLE
             why = await why_unreachable(opener, [endpoint]) if away else ""
-            return _Asked(None, why or problem_of(error, timeout_s))
+            denied = error.code() is grpc.StatusCode.PERMISSION_DENIED
+            return _Asked(None, why or problem_of(error, timeout_s), denied=denied)
         took_s = time.monotonic() - began_s
     ahead_ms = None
     if answer.member.HasField("now"):
         ahead_ms = round(answer.member.now.ToMilliseconds() - (wall_s + took_s / 2) * 1000)
-    return _Asked(answer, "", ahead_ms, round(took_s * 1000))
+    return _Asked(answer, clock_ahead_ms=ahead_ms, round_trip_ms=round(took_s * 1000))
 
 
 def problem_of(error: grpc.aio.AioRpcError, timeout_s: float) -> str:
@@ -185,6 +191,8 @@ def problem_of(error: grpc.aio.AioRpcError, timeout_s: float) -> str:
             return f"no answer within {timeout_s:g} s"
         case grpc.StatusCode.UNIMPLEMENTED:
             return "a gRPC server answers there, but it is no member of a pair"
+        case grpc.StatusCode.PERMISSION_DENIED:
+            return said
         case code:
             return f"what answers there is no member of a pair, or an ill one: {code.name} {said}"
 
