@@ -18,13 +18,13 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from tandemq.client import aio
-from tandemq.client.calls import PAIR_SERVICE
 from tandemq.client.consumer import Consumer
 from tandemq.client.delivery import DeliveryBatch
 from tandemq.errors import AlreadyExists
+from tandemq.twin.checks import check_seen, check_sides, member_at
 from tandemq.twin.codecs import JSON, Codec, check_json
 from tandemq.twin.digests import NONE, shown, state_digest
-from tandemq.twin.faults import InputMissing, StateMissing, TwinFault, TwinsDiffer, TwinVersion
+from tandemq.twin.faults import InputMissing, StateMissing, TwinsDiffer, TwinVersion
 from tandemq.twin.handling import Handler, Output, State, TwinInput
 from tandemq.twin.meeting import (
     MARKS_KEPT,
@@ -39,8 +39,6 @@ from tandemq.twin.meeting import (
 from tandemq.twin.options import OnDivergence, TwinEnd, TwinOptions
 from tandemq.twin.outputs import Compared, OutputCounts, Outputs
 from tandemq.twin.snapshots import SnapshotCutError, Snapshots, TwinSnapshot, snapshot_from
-from tandemq.v1 import pair_service_pb2
-from tandemq.v1.queue_admin_service_pb2 import REPLICATION_PRODUCER, QueueInfo
 
 AWAY_S = 24 * 3600.0
 """How long the own member may be away before the twin gives up."""
@@ -162,8 +160,8 @@ class Twin(Generic[State]):
         """The side comes first: whoever has no right to it disturbs nobody (K7)."""
         options = self.options
         inputs = await pair.get_queue(options.inputs)
-        self.member = await _member_at(at_side)
-        self._check_sides(inputs)
+        self.member = await member_at(at_side)
+        check_sides(inputs, options)
         self._queue_id = f"{inputs.name} of {inputs.created_at.ToJsonString()}"
         self.other = next((member for member in inputs.open_members if member != self.member), "")
         consumer = await self._take_side(at_side, stack)
@@ -179,7 +177,7 @@ class Twin(Generic[State]):
         snapshot = await asyncio.to_thread(self._snapshots.newest)
         if snapshot is not None:
             self._take(snapshot)
-            self._check_seen(inputs.last_index)
+            check_seen(self.index, inputs.last_index, options)
         await outputs.begin(*_place_of(snapshot))
         await meeting.forget_orders()
         await meeting.note("began", version=options.version, index=self.index, inputs=options.inputs)
@@ -201,27 +199,6 @@ class Twin(Generic[State]):
                 if error.reason != "TWIN_TAKEN" or loop.time() > until_s:
                     raise
                 await asyncio.sleep(TAKEN_EVERY_S)
-
-    def _check_sides(self, inputs: QueueInfo) -> None:
-        if inputs.config.replication != REPLICATION_PRODUCER:
-            text = (
-                f"queue {inputs.name} has one consumption for both members; twins need one of their own each: create "
-                "it with replication PRODUCER"
-            )
-            raise TwinFault("CONFIG_ERROR", text, queue=inputs.name)
-        if self.options.keep and self.options.keep not in inputs.open_members:
-            text = f"{self.options.keep!r} is to be kept, and {inputs.name} is open at {', '.join(inputs.open_members)}"
-            raise TwinFault("CONFIG_ERROR", text)
-
-    def _check_seen(self, last: int) -> None:
-        """Raises InputMissing. Inputs that come under numbers which this state has seen would be left out."""
-        if self.index > last:
-            text = (
-                f"the newest snapshot in {self.options.directory} has seen {self.index} inputs, and "
-                f"{self.options.inputs} had {last}: an older copy of the pair was put back. Begin with new state, "
-                "under another name"
-            )
-            raise InputMissing("TWIN_SKIPPED", text, index=str(last + 1))
 
     def _check_version(self, version: str, whose: str) -> None:
         if version != self.options.version and version not in self.options.allow:
@@ -489,9 +466,3 @@ def _raise_first(parts: Iterable[asyncio.Task[None]]) -> None:
     for part in parts:
         if part.done() and not part.cancelled():
             part.result()
-
-
-async def _member_at(client: aio.Client) -> str:
-    path, request = PAIR_SERVICE + "GetPairStatus", pair_service_pb2.GetPairStatusRequest()
-    reply = await client.links.own.caller.call(path, request, pair_service_pb2.GetPairStatusResponse)
-    return reply.member.name

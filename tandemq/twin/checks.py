@@ -1,0 +1,43 @@
+"""Refuses at the beginning what cannot work: a queue without sides, a state ahead of its inputs; changes nothing."""
+
+from __future__ import annotations
+
+from tandemq.client import aio
+from tandemq.client.calls import PAIR_SERVICE
+from tandemq.twin.faults import InputMissing, TwinFault
+from tandemq.twin.options import TwinOptions
+from tandemq.v1 import pair_service_pb2
+from tandemq.v1.queue_admin_service_pb2 import REPLICATION_PRODUCER, QueueInfo
+
+
+def check_sides(inputs: QueueInfo, options: TwinOptions) -> None:
+    """Raises TwinFault (CONFIG_ERROR)."""
+    if inputs.config.replication != REPLICATION_PRODUCER:
+        text = (
+            f"queue {inputs.name} has one consumption for both members; twins need one of their own each: create "
+            "it with replication PRODUCER"
+        )
+        raise TwinFault("CONFIG_ERROR", text, queue=inputs.name)
+    if options.keep and options.keep not in inputs.open_members:
+        text = f"{options.keep!r} is to be kept, and {inputs.name} is open at {', '.join(inputs.open_members)}"
+        raise TwinFault("CONFIG_ERROR", text)
+
+
+def check_seen(index: int, last: int, options: TwinOptions) -> None:
+    """Raises InputMissing. Inputs that come under numbers which this state has seen, up to `index`, would be left out.
+    `last`: of the queue.
+    """
+    if index > last:
+        text = (
+            f"the newest snapshot in {options.directory} has seen {index} inputs, and "
+            f"{options.inputs} had {last}: an older copy of the pair was put back. Begin with new state, "
+            "under another name"
+        )
+        raise InputMissing("TWIN_SKIPPED", text, index=str(last + 1))
+
+
+async def member_at(client: aio.Client) -> str:
+    """Name of the member that the client is connected to."""
+    path, request = PAIR_SERVICE + "GetPairStatus", pair_service_pb2.GetPairStatusRequest()
+    reply = await client.links.own.caller.call(path, request, pair_service_pb2.GetPairStatusResponse)
+    return reply.member.name
