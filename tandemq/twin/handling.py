@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, Unpack
 
 from tandemq.client.delivery import RESERVED
 from tandemq.client.outgoing import Attributes, Value
@@ -39,6 +39,13 @@ class TwinInput:
         return self._part.attributes(self._place).get("content_type", "")
 
     @property
+    def reply_to(self) -> str:
+        """The queue that its sender named for an answer; empty: none. Of a TWO_WAY queue the manager sends a copy of
+        `Output.reply` there.
+        """
+        return self._part.attributes(self._place).get("reply_to", "")
+
+    @property
     def sent_at(self) -> datetime:
         """When its master ordered it, UTC: the only clock that both twins read alike."""
         return datetime.fromtimestamp(self._part.enqueue_time_ms(self._place) / 1000, UTC)
@@ -48,11 +55,22 @@ class TwinInput:
 
 
 class Output(NamedTuple):
-    """One message that a handler sends. Its queue is one of the pair's, in the inputs' domain."""
+    """One message that a handler sends. Its queue is one of the pair's, in the inputs' domain; see `reply` too."""
 
     queue: str
     payload: bytes
     attributes: Attributes = {}  # noqa: RUF012 - never written to
+
+    @classmethod
+    def reply(cls, payload: bytes, **attributes: Unpack[Attributes]) -> Output:
+        """The answer to the input, of a TWO_WAY queue: whichever twin is first gives it, and an equal second one is
+        nothing new (K11). At most one an input; one that comes behind the end of its request is left out.
+        """
+        return cls(REPLY, payload, attributes)
+
+
+REPLY = ""
+"""In the place of a queue: the output is the answer to its input."""
 
 
 Handler = Callable[[State, TwinInput], tuple[State, Iterable[Output]]]

@@ -19,8 +19,8 @@ from tandemq.client.staging import WriterState
 from tandemq.client.units import UnitReceipts
 from tandemq.errors import InDoubt, Refused, ResourceExhausted, TandemqError, Unavailable
 from tandemq.twin.digests import NONE, chained
-from tandemq.twin.faults import OutputsMissing, OutputsOfOthers
-from tandemq.twin.handling import Output
+from tandemq.twin.faults import OutputsMissing, OutputsOfOthers, TwinFault
+from tandemq.twin.handling import REPLY, Output
 
 UNIT_MESSAGES_MAX, UNIT_BYTES_MAX, UNIT_QUEUES_MAX = 2_000, 1 << 20, 50
 """Of one unit, where the outputs of one input are not more by themselves: a call of a few milliseconds."""
@@ -82,6 +82,10 @@ class OutputCounts:
     compared: int = 0
     """Digests of the twin."""
     divergences: int = 0
+    replies: int = 0
+    """Requests that this process was first to answer."""
+    late_replies: int = 0
+    """Requests that had ended before."""
 
 
 class Outputs:
@@ -221,6 +225,9 @@ class Outputs:
         for each in unit:
             for queue, payload, attributes in each.outputs:
                 puts.setdefault(queue, []).append(Outgoing(payload, attributes) if attributes else payload)
+        if REPLY in puts:
+            text = f"the handler answers one of inputs {unit[0].index} to {unit[-1].index}, whose queue is not TWO_WAY"
+            raise TwinFault("NOT_TWO_WAY", text)
         number, chain = unit[-1].index, unit[-1].chain
         self.counts.units += 1
         try:

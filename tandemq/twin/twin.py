@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import TracebackType
@@ -38,7 +38,9 @@ from tandemq.twin.meeting import (
 )
 from tandemq.twin.options import OnDivergence, TwinEnd, TwinOptions
 from tandemq.twin.outputs import Compared, OutputCounts, Outputs
+from tandemq.twin.replies import Replies
 from tandemq.twin.snapshots import SnapshotCutError, Snapshots, TwinSnapshot, snapshot_from
+from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
 
 AWAY_S = 24 * 3600.0
 """How long the own member may be away before the twin gives up."""
@@ -121,6 +123,7 @@ class Twin(Generic[State]):
         self._differ: Compared | None = None
         self._differed = asyncio.Event()
         self._queue_id = self.other = ""
+        self._replies: Replies | None = None  # where inputs are requests
         self._at = _At(options.inputs)
 
     def stop(self) -> None:
@@ -172,6 +175,8 @@ class Twin(Generic[State]):
             self._check_version(began["version"], f"the twin at {self.other}")
         outputs = Outputs(pair, self.name, self._queue_id, self._on_differ)
         self.counts = outputs.counts
+        if inputs.config.queue_type == QUEUE_TYPE_TWO_WAY:
+            self._replies = Replies(pair, options.inputs, outputs.counts, self._on_differ)
         inputs = await pair.get_queue(options.inputs)
         self._passed = {side.member: side.passed for side in inputs.sides}.get(self.member, 0)
         snapshot = await asyncio.to_thread(self._snapshots.newest)
@@ -258,6 +263,7 @@ class Twin(Generic[State]):
         parts = [
             acting,
             begin(outputs.run()),
+            *([begin(self._replies.run())] if self._replies is not None else []),
             begin(self._save_now_and_then(outputs)),
             begin(self._answer(meeting)),
             begin(self._give(meeting, outputs)),
@@ -310,6 +316,8 @@ class Twin(Generic[State]):
                 self._settle()  # it was acted on before this process began
             if outputs.is_full:
                 await outputs.room()
+            if self._replies is not None:
+                await self._replies.room()
             if self.index - self._saving.index >= self.options.snapshot_every:
                 await self._save(outputs)
 
@@ -325,9 +333,11 @@ class Twin(Generic[State]):
                     raise InputMissing("TWIN_SKIPPED", text, index=str(index + 1))
                 at.index = number
                 state, made = handler(self.state, TwinInput(part, place, number))
-                outputs_made = made if type(made) is list else list(made)
+                outputs_made: Sequence[Output] = made if type(made) is list else list(made)
                 if number % mark_every == 0:
                     outputs_made = [*outputs_made, self._mark(number, state)]
+                if self._replies is not None and outputs_made:
+                    outputs_made = self._replies.take(number, outputs_made)
                 if outputs_made:
                     outputs.add(number, outputs_made)
                 self.state, self.index, index = state, number, number
@@ -354,6 +364,8 @@ class Twin(Generic[State]):
             place = self.index, outputs.chain, outputs.sent
             snapshot = TwinSnapshot(self.name, self.options.version, self._queue_id, *place, self._encoded())
             await outputs.done(snapshot.index)
+            if self._replies is not None:
+                await self._replies.done(snapshot.index)
             if snapshot.index > self._saving.index:
                 await self._write(snapshot)
                 self._saving.index = snapshot.index
@@ -425,6 +437,8 @@ class Twin(Generic[State]):
                 await meeting.ask(asking, "given", index=snapshot.index, body=data)
 
     def _on_differ(self, compared: Compared) -> None:
+        if self._differ is not None:
+            return
         self._differ = compared
         self._differed.set()
 

@@ -20,6 +20,7 @@ from replica.machine.plan.copies import plan_copies
 from replica.machine.plan.move import check_copy, fits_in, room_in
 from replica.machine.plan.reply import plan_reply
 from replica.machine.plan.reply_copies import answer_log_index, is_addressed, owed_of
+from replica.machine.plan.side_reply import differing, digest_of, plan_side_reply
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.pair_service_pb2 import PairEventKind
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
@@ -30,8 +31,9 @@ if TYPE_CHECKING:
     from replica.core.messages.bodies import Stored
     from replica.core.ordering.desk import Desk
     from replica.core.state.calls import SendReply, Waiter
+    from replica.machine import QueueState
     from replica.machine.plan.move import QueueRoom
-    from tandemq.peer.v1.record_pb2 import ReplyOp
+    from tandemq.peer.v1.record_pb2 import RecordHeader, ReplyOp
     from tandemq.v1.message_pb2 import Message
 
 REPLY_OF = "tq_reply_of"
@@ -81,6 +83,8 @@ class Replying:
         self._now_ms = self._report_ms = 0
         self._unreported: dict[int, dict[str, str]] = {}
         self._given_up: dict[str, tuple[int, str]] = {}
+        self._differing: set[int] = set()
+        """Queues with sides of which an operator has heard that answers differ."""
         self._asked: copies.Asked | None = None
         """The record whose requests were answered last."""
 
@@ -93,7 +97,9 @@ class Replying:
         found = machine.find_request(call.request_id, call.request_hash) if call.request_id else None
         header = None
         if found is None:
-            header = plan_reply(machine.state, orders.time_ms, call)
+            queue = machine.state.named(call.queue)
+            is_sided = queue.passed is not None
+            header = self._of_a_side(queue, answer) if is_sided else plan_reply(machine.state, orders.time_ms, call)
         if header is not None:
             if orders.is_full or orders.room_bytes < len(body):
                 orders.is_full = True
@@ -112,6 +118,28 @@ class Replying:
             lambda: orders.reply(waiter, done),
             lambda: orders.reply(waiter, Moved("the mastership moved while the call was under way; repeat it")),
         )
+
+    def _of_a_side(self, queue: QueueState, answer: SendReply) -> RecordHeader | None:
+        """K11: an operator hears of two answers that differ, once a queue, for what goes on after that may differ
+        each time.
+        """
+        orders, digest = self.orders, digest_of(answer.body)
+        two = differing(queue, answer.call.index, digest)
+        if two is not None and queue.queue_id not in self._differing:
+            self._differing.add(queue.queue_id)
+            text = (
+                f"request {answer.call.index} of queue {queue.name} was answered twice, and not alike: "
+                f"{two.second:08x}, and the first answer was {two.first:08x}; the first one counts, and no more is "
+                "said of this queue while this member serves"
+            )
+            facts = {
+                "queue": queue.name,
+                "index": str(answer.call.index),
+                "digest": f"{two.second:08x}",
+                "first_digest": f"{two.first:08x}",
+            }
+            orders.shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_DIVERGENCE, text, facts))
+        return plan_side_reply(orders.machine.state, orders.time_ms, queue, answer.call, digest)
 
     def address(self, op: ReplyOp) -> None:
         """What the request says of the copy goes into the record: its body is not kept."""
@@ -168,6 +196,7 @@ class Replying:
         self._round.clear()
         self._unreported.clear()
         self._given_up.clear()
+        self._differing.clear()
         self._asked = None
 
     def _one_more(self, queue_id: int, to: str, index: int) -> None:

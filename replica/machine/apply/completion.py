@@ -56,6 +56,8 @@ def apply_reply(state: State, log_index: int, op: record_pb2.ReplyOp, fingerprin
     queue = state.queues[op.queue_id]
     completions = queue.completions
     assert completions is not None, "replied in a queue of another type"
+    if queue.passed is not None:
+        return _reply_at_sides(state, queue, log_index, op)
     start, end = op.index, op.index + 1
     lease = queue.leases.get(op.lease_id)
     held = lease.ranges.discard(start, end) if lease else 0
@@ -68,11 +70,27 @@ def apply_reply(state: State, log_index: int, op: record_pb2.ReplyOp, fingerprin
             end_lease(state, lease)
     freed: list[int] = []
     queue.forget(start, end, freed, FINAL_STATE_REPLIED)
+    _keep_answer(state, queue, completions, log_index, op, fingerprint)
+    queue.remember_settled(settled_key(op.lease_id, ACK), start, end, state.limits.settled_leases_kept)
+    return Applied((op.queue_id,), freed)
+
+
+def _reply_at_sides(state: State, queue: QueueState, log_index: int, op: record_pb2.ReplyOp) -> Applied:
+    """The request has ended for its sender, and stays for the sides: each passes it in its turn (K1, K11)."""
+    completions = queue.completions
+    assert completions is not None, "replied in a queue of another type"
+    assert op.index in completions.unended, "replied to what has ended"
+    completions.end(op.index, op.index + 1, FINAL_STATE_REPLIED)
+    _keep_answer(state, queue, completions, log_index, op, op.fingerprint)
+    return Applied((op.queue_id,), [])
+
+
+def _keep_answer(
+    state: State, queue: QueueState, completions: Completions, log_index: int, op: record_pb2.ReplyOp, fingerprint: int
+) -> None:
     completions.answer(op.index, log_index, fingerprint)
     if op.reply_to:
         completions.owe(op.index, op.reply_to, op.correlation_id)
         state.owing[op.queue_id] = None
     queue.totals.replied += 1
     queue.last_activity_ms = state.time_ms
-    queue.remember_settled(settled_key(op.lease_id, ACK), start, end, state.limits.settled_leases_kept)
-    return Applied((op.queue_id,), freed)

@@ -17,7 +17,7 @@ from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
-from tandemq.v1.queue_service_pb2 import FINAL_STATE_CONSUMED
+from tandemq.v1.queue_service_pb2 import FINAL_STATE_CONSUMED, FINAL_STATE_REJECTED
 
 
 def apply_side(state: State, log_index: int, time_ms: int, op: record_pb2.SideOp) -> Applied:
@@ -93,9 +93,11 @@ def _note_behind(queue: QueueState, time_ms: int, moved: Collection[str]) -> Non
 
 def forget_passed(queue: QueueState, gone: common_pb2.IndexRange, freed: list[int]) -> None:
     """Messages that all sides have passed."""
+    is_unanswered = queue.config.queue_type == admin_pb2.QUEUE_TYPE_TWO_WAY  # where its end is not known before
+    final = FINAL_STATE_REJECTED if is_unanswered else FINAL_STATE_CONSUMED
     for low, high in list(queue.ready_in(gone.first, gone.first + gone.count)):
         queue.take_ready(low, high)
-        queue.forget(low, high, freed, FINAL_STATE_CONSUMED)
+        queue.forget(low, high, freed, final)
         queue.totals.acked += high - low
 
 

@@ -88,7 +88,7 @@ def apply_expire(state: State, time_ms: int, op: record_pb2.ExpireOp) -> Applied
     for late in op.reply_timeouts:
         touched[late.queue_id] = None
         queue = state.queues[late.queue_id]
-        end_anywhere(state, queue, late.ranges, freed, FINAL_STATE_REPLY_TIMEOUT)
+        _time_out(state, queue, late.ranges, freed)
         queue.totals.reply_timeouts += sum(part.count for part in late.ranges)
     for told in op.forgotten:
         completions = state.queues[told.queue_id].completions
@@ -162,6 +162,19 @@ def lose_volatile(state: State, queue: QueueState, ranges: Sequence[common_pb2.I
         assert queue.volatile.covers(part.first, part.first + part.count), "only volatile messages are lost"
         queue.totals.volatile_lost += part.count
     end_anywhere(state, queue, ranges, freed, FINAL_STATE_LOST)
+
+
+def _time_out(state: State, queue: QueueState, ranges: Iterable[common_pb2.IndexRange], freed: list[int]) -> None:
+    """Nobody waits for an answer any more. In a queue with sides the requests stay: each side passes them in its turn
+    (K1, K11).
+    """
+    if queue.passed is None:
+        end_anywhere(state, queue, ranges, freed, FINAL_STATE_REPLY_TIMEOUT)
+        return
+    completions = queue.completions
+    assert completions is not None, "a queue of another type has no requests"
+    for part in ranges:
+        completions.end(part.first, part.first + part.count, FINAL_STATE_REPLY_TIMEOUT)
 
 
 def end_anywhere(

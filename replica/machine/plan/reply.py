@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from replica.machine.plan.settle import ACK, settled_key
+from replica.machine.plan.sides import refuse_where_sides
 from replica.machine.state.completions import REPLIED
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
@@ -35,7 +36,8 @@ def plan_reply(state: State, now_ms: int, call: ReplyCall) -> record_pb2.RecordH
     """None: this answer counted already."""
     queue = state.named(call.queue)
     assert call.request_id not in state.requests, "find_request comes first"
-    _check(queue, call)
+    assert queue.passed is None, "answers of sides are decided by their indexes alone"
+    check_answer(queue, call)
     if not _may_answer(queue, call):
         return None
     op = record_pb2.ReplyOp(queue_id=queue.queue_id, lease_id=call.lease_id, index=call.index)
@@ -48,13 +50,14 @@ def reply_in_unit(queue: QueueState, call: ReplyCall) -> record_pb2.ReplyOp:
     """What answers a request as a part of a unit of work (U16). Its lease must hold it: somebody else might do the same
     work. Raises Refused.
     """
-    _check(queue, call)
+    check_answer(queue, call)
+    refuse_where_sides(queue, "both processes answer its requests by Reply, and a unit of work takes none of them")
     if not _may_answer(queue, call):
         text = f"request {call.index} of queue {queue.name} has this answer already, and not by this unit of work"
         raise Refused(common_pb2.REASON_ALREADY_REPLIED, text)
     lease = queue.leases.get(call.lease_id)
     if lease is None or call.index not in lease.ranges:
-        raise _lost(queue, call)
+        raise lease_lost(queue, call)
     return record_pb2.ReplyOp(
         queue_id=queue.queue_id,
         lease_id=call.lease_id,
@@ -63,7 +66,11 @@ def reply_in_unit(queue: QueueState, call: ReplyCall) -> record_pb2.ReplyOp:
     )
 
 
-def _check(queue: QueueState, call: ReplyCall) -> None:
+def check_answer(queue: QueueState, call: ReplyCall) -> None:
+    """Raises Refused for what is no answer to a request of that queue, whoever may give one."""
+    if queue.side is not None:
+        text = "a side gives out requests and takes no answers: send them by Reply to the queue, then settle them here"
+        raise Refused(common_pb2.REASON_CONFIG_ERROR, text)
     if queue.config.queue_type != admin_pb2.QUEUE_TYPE_TWO_WAY:
         kind = admin_pb2.QueueType.Name(queue.config.queue_type).removeprefix("QUEUE_TYPE_")
         text = f"queue {queue.name} has type {kind}: only messages of a TWO_WAY queue are replied to; acknowledge them"
@@ -71,7 +78,8 @@ def _check(queue: QueueState, call: ReplyCall) -> None:
     if queue.completions is None:
         text = f"queue {queue.name} was made before requests could be answered; create it anew"
         raise Refused(common_pb2.REASON_CONFIG_ERROR, text)
-    if not 0 < call.lease_id <= _INDEX_MAX or not 0 < call.index <= _INDEX_MAX:
+    is_leased = 0 < call.lease_id <= _INDEX_MAX or queue.passed is not None
+    if not is_leased or not 0 < call.index <= _INDEX_MAX:
         text = "lease_id and index must be those that the request was delivered with"
         raise Refused(common_pb2.REASON_BAD_REQUEST, text)
     if call.body_bytes > queue.config.max_message_bytes:
@@ -102,10 +110,10 @@ def _may_answer(queue: QueueState, call: ReplyCall) -> bool:
     # Nobody holds it: the record of the lease may have been lost with an old master.
     if call.index <= queue.visible_index and any(queue.waiting_in(call.index, call.index + 1)):
         return True
-    raise _lost(queue, call)
+    raise lease_lost(queue, call)
 
 
-def _lost(queue: QueueState, call: ReplyCall) -> Refused:
+def lease_lost(queue: QueueState, call: ReplyCall) -> Refused:
     where = f"request {call.index} of queue {queue.name}"
     text = f"the lease does not hold {where} any more: it ended, or was given on; receive it again"
     return Refused(common_pb2.REASON_LEASE_LOST, text)

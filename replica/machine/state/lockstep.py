@@ -74,11 +74,10 @@ def check_lockstep(config: admin_pb2.QueueConfig) -> None:
     unlike += ["max_deliveries"] if config.max_deliveries else []
     unlike += ["dead_letter_queue"] if config.dead_letter_queue or not config.HasField("dead_letter_queue") else []
     unlike += ["persistence"] if config.persistence != admin_pb2.PERSISTENCE_PERSISTENT else []
-    unlike += ["queue_type"] if config.queue_type == admin_pb2.QUEUE_TYPE_TWO_WAY else []
     if unlike:
         text = (
             f"{', '.join(unlike)}: with replication PRODUCER and lockstep PLAIN one side would miss what the "
-            "other was given: no times, no dropping, no dead letters, no reactions, no answers, nothing volatile"
+            "other was given: no times, no dropping, no dead letters, no reactions, nothing volatile"
         )
         raise _bad(text, unlike[0])
     wrong = ["group_mode"] if config.group_mode != admin_pb2.GROUP_MODE_NONE else []

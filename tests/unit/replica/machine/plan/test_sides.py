@@ -121,7 +121,6 @@ def test_a_side_is_given_as_much_as_its_consumer_can_soon_have(driver: Driver, o
         ({"max_deliveries": 3}, BAD),
         ({"dead_letter_queue": "dead"}, BAD),
         ({"persistence": admin_pb2.PERSISTENCE_VOLATILE}, BAD),
-        ({"queue_type": admin_pb2.QUEUE_TYPE_TWO_WAY}, BAD),
         ({"group_mode": admin_pb2.GROUP_MODE_ORDERED}, CONFIG),
         ({"group_mode": admin_pb2.GROUP_MODE_COMPLETE}, CONFIG),
         ({"default_settle": service_pb2.SETTLE_MODE_IMMEDIATE}, CONFIG),
@@ -137,7 +136,7 @@ def test_k3_k4_attributes_that_would_let_the_sides_differ_are_refused(attributes
         driver.create(replication=PRODUCER)
         config, mask = admin_pb2.QueueConfig(**attributes), list(attributes)
         changed = driver.refusal(lambda: driver.queue(record_pb2.QUEUE_ACTION_UPDATE, config=config, mask=mask))
-        assert changed.reason == (common_pb2.REASON_READ_ONLY if "queue_type" in attributes else reason)
+        assert changed.reason == reason
 
 
 def test_lockstep_is_of_queues_with_sides_alone() -> None:
