@@ -130,7 +130,7 @@ def waiting_elsewhere(states: list[tuple[str, State]]) -> Metric:
     for name, state in states:
         for queue in list(state.queues.values()):
             if target := target_of(queue.name):
-                waiting.add_metric([name, target], queue.length)
+                waiting.add_metric([name, str(target)], queue.length)
     return waiting
 
 

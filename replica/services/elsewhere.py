@@ -13,11 +13,11 @@ from replica.core.state.calls import PendingCall
 from replica.core.state.outcomes import Failed, QueueDone
 from replica.machine import QueueCall, Refused
 from replica.machine.plan.dead_letters import HOPS_MAX
-from replica.machine.state.system_names import DEAD, kept_queue, xmit_queue
+from replica.machine.state.system_names import DEAD, Destination, kept_queue, xmit_queue
 from replica.node.members import LOCAL
 from replica.services.answers import FutureWaiter
 from tandemq.errors import TandemqError
-from tandemq.finding.names import is_full, parse_queue
+from tandemq.finding.names import FullName, is_full, parse_queue
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.common_pb2 import Reason
@@ -36,7 +36,7 @@ LOOP_LIMIT = "LOOP_LIMIT"
 class Onward(NamedTuple):
     """A queue of another manager."""
 
-    target: str
+    target: Destination
     full_name: str
 
     @property
@@ -54,11 +54,48 @@ def onward_of(members: Members, name: str) -> Onward | str:
     except TandemqError as error:
         raise Refused(Reason.REASON_BAD_NAME, error.message, error.metadata) from error
     if full.manager in (members.pair, members.member, members.peer) and full.manager:
+        _check_domain(members, full)
         return full.queue
     if not full.manager:
         text = f"{name}: a manager sends on what names its manager; write //manager/queue"
         raise Refused(Reason.REASON_BAD_NAME, text, {"queue": name})
-    return Onward(full.manager, str(full))
+    return Onward(Destination(full.manager, full.domain), str(full))
+
+
+def _check_domain(members: Members, full: FullName) -> None:
+    """Of a queue here: a domain that the name gives must be its own."""
+    if not full.domain:
+        return
+    if full.domain not in members.by_name:
+        raise no_domain(members, full.domain)
+    domain = members.of_queue(full.queue)
+    machine = domain.shared.machine
+    if domain.shared.name != full.domain and machine is not None and machine.knows(full.queue):
+        text = f"{full}: queue {full.queue} is in domain {domain.shared.name}; leave {full.domain} out"
+        raise Refused(Reason.REASON_CROSS_DOMAIN, text, {"queue": full.queue})
+
+
+def in_other_domain(members: Members, queue: str, wanted: str) -> str:
+    """Why what is asked for in one domain is none for that queue, and by which name messages are sent on to it."""
+    there = members.of_queue(queue).shared.name
+    if there == LOCAL:
+        return f"queue {queue} is a member's own, to which no other manager sends on, and not in domain {wanted}"
+    way = FullName(members.pair or members.member, queue, there)
+    return f"queue {queue} is in domain {there}, and not in {wanted}; other managers send on to it by {way}"
+
+
+def full_name_of(members: Members, queue: str) -> str:
+    """By which other managers send on to a queue here."""
+    there = members.of_queue(queue).shared.name
+    plain = there in (members.home().shared.name, LOCAL)  # for a member's own there is none: it fails as it is
+    return str(FullName(members.pair or members.member, queue, "" if plain else there))
+
+
+def no_domain(members: Members, name: str) -> Refused:
+    """Who names a domain that is not here."""
+    known = ", ".join(sorted(members.by_name))
+    text = f"there is no domain {name!r} here, only {known}; list it under [manager] domains on both members"
+    return Refused(Reason.REASON_CONFIG_ERROR, text, {"domain": name})
 
 
 def stamp(row: Message, onward: Onward) -> str:
@@ -84,9 +121,11 @@ def next_hop(row: Message) -> None:
     row.properties[HOPS].integer = hops_of(row) + 1
 
 
-async def ensure(members: Members, domain: Domain, name: str, target: str = "") -> Failed | Moved | None:
-    """Makes a queue of the manager's own where it is not there yet, at the serving master. `target`: the manager that
-    messages in it go to; one that nobody knows gets no queue (MANAGER_NOT_FOUND).
+async def ensure(
+    members: Members, domain: Domain, name: str, target: Destination | None = None
+) -> Failed | Moved | None:
+    """Makes a queue of the manager's own where it is not there yet, at the serving master. `target`: where messages in
+    it go; a manager that nobody knows gets no queue (MANAGER_NOT_FOUND).
     """
     machine = domain.shared.machine
     if machine is not None and machine.queue_id(name) is not None:
@@ -155,11 +194,13 @@ def xmit_config(members: Members, domain: Domain) -> admin_pb2.QueueConfig:
     return config
 
 
-async def problem_of_target(members: Members, target: str) -> Failed | None:
-    """Why no message can be kept for that manager: nobody knows it (MANAGER_NOT_FOUND)."""
+async def problem_of_target(members: Members, target: Destination) -> Failed | None:
+    """Why no message can be kept for that manager: nobody knows it (MANAGER_NOT_FOUND). Whether it has the domain it
+    alone knows, and may be away: messages for one that it has not wait.
+    """
     assert members.directory is not None, "a member that serves clients has one"
     try:
-        await members.directory.find(target)
+        await members.directory.find(target.manager)
     except TandemqError as error:
         return Failed(_reason(error), error.message, dict(error.metadata), None)
     return None

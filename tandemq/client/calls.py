@@ -175,9 +175,10 @@ class Caller:
         *,
         queue: str = "",
         wait: timedelta | None = None,
+        domain: str = "",
     ) -> Reply:
-        """The answer. `queue` says whose master is asked first, and by a full name which manager; `wait` is time that
-        the call itself may take."""
+        """The answer. `queue` says whose master is asked first, and by a full name which manager, or `domain` does;
+        `wait` is time that the call itself may take."""
         if queue.startswith("//") and self.elsewhere is not None:
             caller, local, relative = self.elsewhere(request, queue)
             return await caller.call(path, local, reply, queue=relative, wait=wait)
@@ -188,7 +189,7 @@ class Caller:
             self.policy.delay_first_s,
             self.policy.delay_max_s,
         )
-        attempts = Attempts(self.members, policy, self.members.masters.domain_of(queue) or "main")
+        attempts = Attempts(self.members, policy, domain or self.members.masters.domain_of(queue) or "main")
         try:
             # Most calls are answered at once: only the first failure is tenacity's, which costs as much as the call.
             answer = await self._attempt(attempts, path, request, reply)

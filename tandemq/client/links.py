@@ -63,11 +63,20 @@ class Links:
         self.own = self._link(target.endpoints, self._asking(target))
         self.own.caller.elsewhere = self.localise
 
-    def at(self, queue: str) -> tuple[Link, str]:
-        """The connection for a queue, and the queue's name there. Raises BAD_NAME, QUOTA_EXCEEDED."""
+    def at(self, queue: str, *, may_go_on: bool = False) -> tuple[Link, str]:
+        """The connection for a queue, and the queue's name there. `may_go_on`: messages for it may be sent on by one's
+        own manager instead, and the name may say to which domain. Raises BAD_NAME, QUOTA_EXCEEDED.
+        """
         if not is_full(queue):
             return self.own, queue
         name = parse_queue(queue)
+        if name.domain and not may_go_on:
+            plain = name._replace(domain="")
+            text = (
+                f"{queue}: {name.domain} says to which domain one's own manager sends on (forward, or a unit of work); "
+                f"whoever speaks with {name.manager or 'that manager'} itself finds the queue by {plain}"
+            )
+            raise error_of("BAD_NAME", text, {"name": queue})
         if name.manager in self._own_names or (name.queue == self._own_queue and not name.manager):
             return self.own, name.queue
         key = name.manager or str(name)

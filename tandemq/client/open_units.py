@@ -327,14 +327,14 @@ class Unit:
         """The unit's connection, and a queue's name there. Begins it."""
         if self._ended:
             raise error_of("TXN_ABORTED", "the unit of work has ended; begin another one")
-        link, name = self._client.links.at(queue)
+        link, name = self._client.links.at(queue, may_go_on=may_go_on)
         async with self._beginning:  # by one of several tasks: the others are in the same unit
             if self._link is None:
                 await self._begin(link, name)
         assert self._link is not None, "it has begun"
+        if is_full(queue) and may_go_on and (link is not self._link or parse_queue(queue).domain):
+            return self._link, str(parse_queue(queue))
         if link is not self._link:
-            if may_go_on:
-                return self._link, str(parse_queue(queue))
             raise error_of("CROSS_DOMAIN", f"a unit of work has the queues of one manager; {queue} is of another one")
         return link, name
 

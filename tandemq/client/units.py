@@ -125,10 +125,15 @@ def _one_link(
 ) -> tuple[Link, dict[str, str]]:
     """The connection for all of them, and each one's name there: that of what is sent on is its full name."""
     taken = {queue: client.links.at(queue) for queue in settled}
-    found = taken | {queue: client.links.at(queue) for queue in sent}
+    found = taken | {queue: client.links.at(queue, may_go_on=True) for queue in sent}
+    to_domain = {queue for queue in found if is_full(queue) and parse_queue(queue).domain}
     at = {id(link): link for link, _ in taken.values()}
     if len(at) > 1:
         raise error_of("CROSS_DOMAIN", f"a unit of work settles at one manager, not {', '.join(taken)}")
     links = {id(link): link for link, _ in found.values()}
-    home = next(iter((at or links).values())) if at or (len(links) == 1 and not forward) else client.links.own
-    return home, {queue: name if link is home else str(parse_queue(queue)) for queue, (link, name) in found.items()}
+    goes_on = forward or to_domain
+    home = next(iter((at or links).values())) if at or (len(links) == 1 and not goes_on) else client.links.own
+    return home, {
+        queue: name if link is home and queue not in to_domain else str(parse_queue(queue))
+        for queue, (link, name) in found.items()
+    }

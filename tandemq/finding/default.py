@@ -70,6 +70,9 @@ def from_text(text: str, source: str) -> Target:
         name = names.parse_place(text)
     except TandemqError as error:
         raise NoTarget(error.message) from error
+    if name.domain:
+        plain = name._replace(domain="")
+        raise NoTarget(f"{text!r} names a domain; one connects to a manager, which has all of its domains: {plain}")
     return Target((), source, manager=name.manager, queue=name.queue)
 
 

@@ -29,7 +29,7 @@ from tandemq.v1.stage_service_pb2 import GetWriterRequest
 from tandemq.v1.stage_service_pb2_grpc import StageServiceStub
 from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
 from tests.integration.support import gone, http_get, new_id, new_name, raw_to, refused, roles, stopped_at_end
-from tests.integration.two_pairs import XMIT, Pairs, client_of, is_empty, made, payloads, there, two_pairs
+from tests.integration.two_pairs import BILLING, XMIT, Pairs, client_of, is_empty, made, payloads, there, two_pairs
 from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
@@ -386,6 +386,20 @@ async def test_a_queue_of_another_domain_of_the_target_takes_no_other_along(
     assert [each.payload for each in await there(west, orders, 1)] == [b"2"]
     dead = [each for each in await there(west, DEAD, 1) if each.properties["tq_origin_queue"] == local]
     assert [(each.payload, each.properties["tq_dead_letter_reason"]) for each in dead] == [(b"1", "CROSS_DOMAIN")]
+    assert "a member's own, to which no other manager sends on" in str(dead[0].properties["tq_reject_reason"])
+
+
+async def test_a_dead_letter_of_another_domain_says_by_which_name_it_would_arrive(
+    east: aio.Client, west: aio.Client
+) -> None:
+    bills = new_name()
+    await west.create_queue(bills, QueueConfig(domain=BILLING))
+    await east.transact([], {f"//west/{bills}": [b"1"]}, forward=True)
+    await there(west, DEAD, 1)
+    await until(lambda: is_empty(east, XMIT), "everything is acknowledged")
+    (dead,) = [each async for each in west.browse(DEAD) if each.properties["tq_origin_queue"] == bills]
+    assert dead.properties["tq_dead_letter_reason"] == "CROSS_DOMAIN"
+    assert f"send on to it by //west:{BILLING}/{bills}" in str(dead.properties["tq_reject_reason"])
 
 
 async def test_x1_a_transmission_queue_for_nobody_is_not_made_by_its_name(pairs: Pairs) -> None:

@@ -21,6 +21,8 @@ from tests.support.until import until
 XMIT = "SYSTEM.XMIT/west"
 LATE = "late"
 """Another name of west."""
+BILLING = "billing"
+"""A domain of both, beside main."""
 
 
 class Pairs(NamedTuple):
@@ -32,9 +34,10 @@ class Pairs(NamedTuple):
 
 def made(directory: Path) -> Pairs:
     """Whose east knows where west is."""
-    west = patient(directory / "west", pair="west")
+    domains = {"domains": ("main", BILLING)}
+    west = patient(directory / "west", pair="west", settings=dict.fromkeys(("a", "b"), domains))
     links = Links(managers=tuple(f"{name}={endpoint}" for name in ("west", LATE) for endpoint in west.endpoints))
-    east = patient(directory / "east", pair="east", settings={name: {"links": links} for name in ("a", "b")})
+    east = patient(directory / "east", pair="east", settings={name: domains | {"links": links} for name in ("a", "b")})
     return Pairs(east, west)
 
 

@@ -11,7 +11,7 @@ import replica.services.links.carrier
 import replica.services.messages.produce
 from chaos.sim.bugs.planting import Patch, bug
 from replica.machine import AckBatchCall
-from replica.machine.state.system_names import CONSUMER
+from replica.machine.state.system_names import CONSUMER, Destination
 from replica.services.links import leaving
 from replica.services.links.carrier import Carrier
 from replica.services.messages import onward
@@ -84,7 +84,9 @@ def streams_have_one_name(patch: Patch) -> None:
 def writers_are_of_one_epoch(patch: Patch) -> None:
     original = Carrier.__init__
 
-    def init(carrier: Carrier, members: Members, reports: Reports, domain: Domain, queue: QueueState, to: str) -> None:
+    def init(
+        carrier: Carrier, members: Members, reports: Reports, domain: Domain, queue: QueueState, to: Destination
+    ) -> None:
         original(carrier, members, reports, domain, queue, to)
         carrier.writer += f"/{domain.shared.state.epoch}"
 

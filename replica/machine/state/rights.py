@@ -18,8 +18,9 @@ ALL = "**"
 """Every queue of this manager. No queue is called so."""
 ELSEWHERE = "//"
 """What a queue of another manager begins with."""
-NAME_CHARS_MAX = 2 + 64 + 1 + 255
-"""Of `//manager/name`. No grant covers what is longer: it is no queue's name, and has as many patterns as slashes."""
+NAME_CHARS_MAX = 2 + 64 + 1 + 64 + 1 + 255
+"""Of `//manager:domain/name`. No grant covers what is longer: it is no queue's name, and has as many patterns as
+slashes."""
 
 
 class Key(NamedTuple):

@@ -6,11 +6,12 @@ No client's queue begins with SYSTEM.; these may be made by hand all the same, w
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 SYSTEM = "SYSTEM."
 """What names of the managers' own queues begin with."""
 XMIT = "SYSTEM.XMIT/"
-"""What it is followed by is the manager that the messages in it go to (X1)."""
+"""What it is followed by is where the messages in it go to: `manager`, or `manager:domain` (X1)."""
 CONSUMER = "xmit"
 """Whose numbered batches those of transmission queues are (X3)."""
 DEAD = "SYSTEM.DEAD"
@@ -21,21 +22,34 @@ SIDE = "SYSTEM.SIDE/"
 """What it is followed by is the queue with PRODUCER replication that it is this member's side of (K1)."""
 TWIN = "SYSTEM.TWIN/"
 """What it is followed by is the name of twins, whose processes make these queues and meet there (K9, K10)."""
-_TARGET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+_DESTINATION = re.compile(rf"({_NAME})(?::((?!local\Z)(?![0-9]+\Z){_NAME}))?")
+"""As `tandemq.finding.names` has them."""
 
 
-def xmit_queue(target: str) -> str:
-    return XMIT + target
+class Destination(NamedTuple):
+    """Where the messages of one transmission queue go."""
+
+    manager: str
+    domain: str = ""
+    """Of that manager; empty: its main one."""
+
+    def __str__(self) -> str:
+        return f"{self.manager}:{self.domain}" if self.domain else self.manager
 
 
-def target_of(queue: str) -> str:
-    """The manager that its messages go to; empty: it is no transmission queue."""
-    target = queue.removeprefix(XMIT)
-    return target if target != queue and _TARGET.fullmatch(target) else ""
+def xmit_queue(target: Destination | str) -> str:
+    return f"{XMIT}{target}"
+
+
+def target_of(queue: str) -> Destination | None:
+    """Where its messages go; None: it is no transmission queue."""
+    found = _DESTINATION.fullmatch(queue.removeprefix(XMIT)) if queue.startswith(XMIT) else None
+    return Destination(found[1], found[2] or "") if found is not None else None
 
 
 def is_system(queue: str) -> bool:
-    return queue == DEAD or bool(target_of(queue))
+    return queue == DEAD or target_of(queue) is not None
 
 
 def kept_queue(queue: str) -> str:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.machine import Machine, QueueState
+    from replica.machine.state.system_names import Destination
     from replica.node.members import Members
     from replica.operations.reports import Reports
     from replica.services.links.carrier import Carrier
@@ -29,7 +30,7 @@ class Agent:
         self.carriers: dict[tuple[int, int], Carrier] = {}
         """By domain and queue."""
         self._looked: dict[int, tuple[Machine, int]] = {}
-        self._queues: dict[int, dict[int, str]] = {}
+        self._queues: dict[int, dict[int, Destination]] = {}
 
     def linked(self) -> Resolver:
         """Who knows the managers of the configuration."""
@@ -71,7 +72,7 @@ class Agent:
                 found[queue_id] = target
         self._looked[number] = machine, state.next_queue_id
 
-    def _see_to(self, domain: Domain, machine: Machine, queue_id: int, target: str) -> None:
+    def _see_to(self, domain: Domain, machine: Machine, queue_id: int, target: Destination) -> None:
         queue, key = machine.state.queues.get(queue_id), (domain.shared.domain, queue_id)
         carrier = self.carriers.get(key)
         if carrier is not None:
@@ -84,7 +85,7 @@ class Agent:
 
             carrier = Carrier(self.members, self.reports, domain, queue, target)
             self.carriers[key] = carrier
-            named, policy = Target((), "the transmission queue", manager=target), retry.Policy(total_s=CALL_S)
+            named, policy = Target((), "the transmission queue", manager=target.manager), retry.Policy(total_s=CALL_S)
             client = aio.Client(named, policy, open_channel=self.members.open, resolvers=[self.linked()])
             task = self.members.node.spawn(carrier.run(client))
             task.add_done_callback(lambda _done: self.carriers.pop(key, None))

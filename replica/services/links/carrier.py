@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from replica.core.state.outcomes import Answer
     from replica.machine import Lease, NumberedBatch, QueueState
     from replica.machine.sets.ranges import Run
+    from replica.machine.state.system_names import Destination
     from replica.node.members import Members
     from replica.operations.reports import Reports
     from tandemq import aio
@@ -100,7 +101,9 @@ class GivenBack(NamedTuple):
 class Carrier:
     """One link: one order."""
 
-    def __init__(self, members: Members, reports: Reports, domain: Domain, queue: QueueState, target: str) -> None:
+    def __init__(
+        self, members: Members, reports: Reports, domain: Domain, queue: QueueState, target: Destination
+    ) -> None:
         self.members, self.reports = members, reports
         self.domain, self.queue, self.target = domain, queue.name, target
         self.queue_id = queue.queue_id
@@ -132,7 +135,7 @@ class Carrier:
     async def run(self, client: aio.Client) -> None:
         """As long as this member serves the queue."""
         async with client:
-            far = self.far = FarSide(client, self.writer, self.members.pair or self.members.member)
+            far = self.far = FarSide(client, self.writer, self.members.pair or self.members.member, self.target.domain)
             while self.serves:
                 self.wake.clear()
                 try:
@@ -286,7 +289,7 @@ class Carrier:
 
     async def _bury(self, far: FarSide, number: int, row: Bound, refusal: TandemqError) -> None:
         """A reaction that is refused for ever; who asked for it hears of it, where that has a place."""
-        letter, report = dead_reaction(row, refusal.reason), report_of_refusal(row, refusal.reason)
+        letter, report = dead_reaction(row, refusal), report_of_refusal(row, refusal.reason)
         if report is not None:
             try:
                 await far.put(number, [letter, report], self._lineage())
@@ -461,7 +464,7 @@ class Carrier:
         await asyncio.sleep(min(BACKOFF_MAX_S, BACKOFF_FIRST_S * 2 ** min(self.failures, 10)))
 
     def _note(self, text: str, why: str) -> None:
-        facts = {"queue": self.queue, "target": self.target, "why": why}
+        facts = {"queue": self.queue, "target": str(self.target), "why": why}
         kind = PairEventKind.PAIR_EVENT_KIND_FAULT if why else PairEventKind.PAIR_EVENT_KIND_LINK
         self.reports.note(kind, text, self.domain, facts)
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from google.protobuf.message import Message
 
 from replica.services.links.leaving import by_queue, reaction_step
 from tandemq.client.calls import REACTION_SERVICE, STAGE_SERVICE, TRANSACTION_SERVICE
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from tandemq import aio
     from tandemq.errors import TandemqError
 
+Reply = TypeVar("Reply", bound=Message)
 LOOKS = timedelta(seconds=20)
 """More for a reaction, that looks through a deep queue."""
 
@@ -25,21 +28,21 @@ LOOKS = timedelta(seconds=20)
 class FarSide:
     """Of one link."""
 
-    def __init__(self, client: aio.Client, writer: str, forwarder: str) -> None:
-        """`writer`: whose numbers are counted; `forwarder`: the manager that sends."""
+    def __init__(self, client: aio.Client, writer: str, forwarder: str, domain: str) -> None:
+        """`writer`: whose numbers are counted; `forwarder`: the manager that sends; `domain`: of the target, empty: its
+        main one.
+        """
         self.client = client
-        self.writer, self.forwarder = writer, forwarder
+        self.writer, self.forwarder, self.domain = writer, forwarder, domain
         self.last: int | None = None
         """The writer's last number there; None: not asked yet."""
-        self.there = ""
-        """The domain of the target that it is known in."""
+        self.there = domain
+        """The domain of the target that it is known in; empty: the target has not said yet."""
 
     async def ask(self, lineage: str) -> None:
         """What the target has had: a batch that is new here must be new there. `lineage`: whose numbers these are."""
-        request = stage_pb.GetWriterRequest(writer=self.writer)
-        reply = await self.client.links.own.caller.call(
-            STAGE_SERVICE + "GetWriter", request, stage_pb.GetWriterResponse
-        )
+        request = stage_pb.GetWriterRequest(writer=self.writer, domain=self.domain)
+        reply = await self._call(STAGE_SERVICE + "GetWriter", request, stage_pb.GetWriterResponse)
         if reply.known and reply.query_id != lineage:
             text = (
                 f"writer {self.writer} belongs to another manager of this name, or to what this one was before "
@@ -61,7 +64,7 @@ class FarSide:
         )
         for name, each in by_queue(rows).items():
             request.puts.add(queue=name).messages.extend(each)  # copied once; by a message of its own, twice
-        await self.client.links.own.caller.call(TRANSACTION_SERVICE + "Transact", request, pb.TransactResponse)
+        await self._call(TRANSACTION_SERVICE + "Transact", request, pb.TransactResponse)
         self._has(number)
 
     async def react(self, number: int, row: Bound, lineage: str) -> None:
@@ -70,9 +73,12 @@ class FarSide:
         request.request_id = new_request_id()
         request.writer, request.number, request.query_id = self.writer, number, lineage
         request.after, request.domain = self._before(number), self.there
-        caller = self.client.links.own.caller
-        await caller.call(REACTION_SERVICE + "React", request, reaction_pb.ReactResponse, wait=LOOKS)
+        await self._call(REACTION_SERVICE + "React", request, reaction_pb.ReactResponse, wait=LOOKS)
         self._has(number)
+
+    async def _call(self, path: str, request: Message, reply: type[Reply], *, wait: timedelta | None = None) -> Reply:
+        """The master of that domain is asked first: it may be another member than that of the main one."""
+        return await self.client.links.own.caller.call(path, request, reply, wait=wait, domain=self.there)
 
     def counts_on(self, error: TandemqError) -> bool:
         """It knows another number now, and may try again: the target was put back to a backup, or has released it."""

@@ -13,6 +13,7 @@ from replica.core.messages.copies import (
     ORIGIN_QUEUE,
     REACTION,
     REASON,
+    REJECT_REASON,
     SOURCE,
     SOURCE_ID,
     TO,
@@ -31,6 +32,7 @@ from tandemq.v1.message_pb2 import Message
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from replica.machine.state.system_names import Destination
     from tandemq.errors import TandemqError
     from tandemq.v1.message_pb2 import DeliveredMessage
 
@@ -43,6 +45,8 @@ FOR_EVER = frozenset(
 """Refusals that no time and no consumer at the target takes away; all others are waited out."""
 OF_REACTIONS = frozenset({"REACTION_DISABLED", "TXN_TOO_LARGE", "BAD_SELECTOR", "LOOP_LIMIT"})
 """More of them, of a reaction."""
+SAID_BYTES_MAX = 250
+"""Of what the target said of a dead letter: managers add 1 KiB to a message at most."""
 VALUE_BYTES_MAX = 140
 """Of a name in a refusal that is whole for certain; longer ones are cut there."""
 
@@ -140,11 +144,11 @@ def is_final(refusal: TandemqError) -> bool:
     return refusal.reason in FOR_EVER | OF_REACTIONS
 
 
-def dead_reaction(row: Bound, reason: str) -> Bound:
+def dead_reaction(row: Bound, refusal: TandemqError) -> Bound:
     """Among the dead letters of the target."""
     row.message.priority = PRIORITY_DEFAULT
     row.message.inert = False
-    return _dead(row, reason)
+    return _dead(row, refusal)
 
 
 def report_of_refusal(row: Bound, reason: str) -> Bound | None:
@@ -185,7 +189,7 @@ def without_place(rows: Sequence[Bound], refusal: TandemqError) -> list[Bound] |
             continue
         hit = not entry or str(place) == entry
         place += 1
-        found.append(_dead(row, refusal.reason) if hit else row)
+        found.append(_dead(row, refusal) if hit else row)
         any_found = any_found or hit
     return found if any_found else None
 
@@ -201,14 +205,16 @@ def _stay_on_disk(message: Message) -> None:
         message.persistent = True
 
 
-def _dead(row: Bound, reason: str) -> Bound:
+def _dead(row: Bound, refusal: TandemqError) -> Bound:
+    said = refusal.message.encode(errors="replace")[:SAID_BYTES_MAX].decode(errors="ignore")
     _stay_on_disk(row.message)
-    row.message.properties[REASON].text = reason
+    row.message.properties[REASON].text = refusal.reason
+    row.message.properties[REJECT_REASON].text = said
     row.message.properties[ORIGIN_QUEUE].text = row.queue
     return Bound(DEAD, row.message)
 
 
-def dead_here(row: Bound, target: str, reason: str) -> Message:
+def dead_here(row: Bound, target: Destination, reason: str) -> Message:
     """As a dead letter of the manager that it cannot leave."""
     found = Message()
     found.CopyFrom(row.message)

@@ -25,6 +25,7 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.machine import QueueState
+    from replica.machine.state.system_names import Destination
     from replica.node.members import Members
     from replica.rpc.handlers import Method
     from replica.services.links.agent import Agent
@@ -53,8 +54,9 @@ class LinkHandlers:
             if not await until_committed(domain) or machine is None:
                 return _MOVED
             found = [(target, each) for each in machine.state.queues.values() if (target := target_of(each.name))]
-            rows = [self._row_of(domain, queue, target) for target, queue in sorted(found, key=lambda each: each[0])]
-            places = await asyncio.gather(*(self._addresses(row.target) for row in rows))
+            found.sort(key=lambda each: each[0])
+            rows = [self._row_of(domain, queue, target) for target, queue in found]
+            places = await asyncio.gather(*(self._addresses(target.manager) for target, _ in found))
             for row, endpoints in zip(rows, places, strict=True):
                 row.addresses.extend(endpoints)
             header = header_of(self.members, domain)
@@ -63,11 +65,11 @@ class LinkHandlers:
         path = "QueueAdminService/ListTransmissions"
         return await forward.unary(self.members, path, request, context, lambda: home, listed)
 
-    def _row_of(self, domain: Domain, queue: QueueState, target: str) -> pb.Transmission:
+    def _row_of(self, domain: Domain, queue: QueueState, target: Destination) -> pb.Transmission:
         machine = domain.shared.machine
         assert machine is not None, "who serves has the queues' state"
         row = pb.Transmission(
-            target=target,
+            target=str(target),
             queue=queue.name,
             messages=queue.length,
             state=pb.TRANSMISSION_STATE_CARRYING if queue.length else pb.TRANSMISSION_STATE_IDLE,
@@ -84,10 +86,10 @@ class LinkHandlers:
             row.waiting.FromMilliseconds(max(0, round((monotonic_s() - carrier.since_s) * 1000)))
         return row
 
-    async def _addresses(self, target: str) -> tuple[str, ...]:
+    async def _addresses(self, manager: str) -> tuple[str, ...]:
         assert self.members.directory is not None, "a member that serves clients has one"
         try:
-            found = await self.members.directory.find(target)
+            found = await self.members.directory.find(manager)
         except TandemqError:
             return ()  # the link stands still for the same reason, and says it
         return tuple(endpoint for manager in found.answer.managers for endpoint in manager.endpoints)

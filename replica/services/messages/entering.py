@@ -15,6 +15,7 @@ from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
     from replica.machine import Limits
+    from replica.machine.state.system_names import Destination
     from replica.node.members import Members
     from tandemq.v1.message_pb2 import Message
     from tandemq.v1.transaction_service_pb2 import TransactRequest
@@ -33,8 +34,8 @@ class Entering:
     """Of each row: which put of the request it stood in."""
     onward: bool = False
     """They are for a queue of another manager."""
-    target: str = ""
-    """That manager."""
+    target: Destination | None = None
+    """Where that is."""
 
 
 def entering_of(members: Members, request: TransactRequest) -> list[Entering]:
@@ -56,7 +57,7 @@ def entering_of(members: Members, request: TransactRequest) -> list[Entering]:
         for row in put.messages:
             name = stamp(row, where)
             if name not in going:
-                going[name] = Entering(name, onward=True, target=where.target if name == where.through else "")
+                going[name] = Entering(name, onward=True, target=where.target if name == where.through else None)
                 found.append(going[name])
             going[name].rows.append(row)
             going[name].places.append(place)

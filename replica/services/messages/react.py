@@ -17,17 +17,18 @@ from replica.core.state.outcomes import Failed, Moved, ReactionDone
 from replica.machine import Refused
 from replica.machine.plan.content import check_message
 from replica.machine.plan.unit import QUEUES_MAX
+from replica.machine.state.system_names import is_system
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import REQUEST_BYTES_MAX, Context, check_request_id, parse
 from replica.services import filters, forward
 from replica.services.answers import Answered, FutureWaiter, header_of, level_of
 from replica.services.checks import problem_of_identity, stale_epoch
-from replica.services.elsewhere import ensure, ensure_kept
+from replica.services.elsewhere import ensure, ensure_kept, in_other_domain, no_domain
 from replica.services.locality import check_origin
 from replica.services.messages.changes import problem_of_update
 from replica.services.messages.onward import Entrance, home_of
-from replica.services.messages.open_units import OpenUnitHandlers
+from replica.services.messages.open_units import OpenUnitHandlers, knows
 from replica.services.messages.reaction_ways import ReactionWay, reaction_of, way_of
 from replica.services.weighing import problem_of_reaction, too_many
 from tandemq.ambient import monotonic_s
@@ -92,6 +93,8 @@ class ReactionHandlers:
         if (problem := too_many("queues", 1 + len(parsed.more_queues), QUEUES_MAX)) is not None:
             await abort(context, problem)
         try:
+            if parsed.domain and parsed.domain not in self.members.by_name:
+                raise no_domain(self.members, parsed.domain)
             way = way_of(self.members, parsed)
         except Refused as refused:
             await abort(context, refusal(refused.reason, refused.message, refused.metadata))
@@ -109,11 +112,9 @@ class ReactionHandlers:
 
     def _home(self, request: pb.ReactRequest, way: ReactionWay) -> Domain:
         """A queue that is nowhere is missing in the domain that was asked for."""
-        domain = home_of(self.members, Entrance(way.queue, b"", way.onward))
-        machine = domain.shared.machine
-        if machine is not None and machine.queue_id(way.queue) is not None:
-            return domain
-        return self.members.by_name.get(request.domain, domain)
+        if request.domain and (way.onward is not None or not knows(self.members.of_queue(way.queue), way.queue)):
+            return self.members.by_name[request.domain]
+        return home_of(self.members, Entrance(way.queue, b"", way.onward))
 
     async def _react(
         self, domain: Domain, request: pb.ReactRequest, way: ReactionWay, context: Context, data: bytes
@@ -127,7 +128,7 @@ class ReactionHandlers:
             if other is not None:
                 return other
         if request.domain and request.domain != domain.shared.name:
-            text = f"queue {way.queue} is in domain {domain.shared.name}, and the link carries to {request.domain}"
+            text = in_other_domain(self.members, way.queue, request.domain)
             return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": way.queue})
         result = await self._carry_out(domain, request, way, context)
         if isinstance(result, Failed) and request.writer and _is_of_report(result, way):
@@ -177,7 +178,7 @@ class ReactionHandlers:
         """A record is of one domain."""
         other = self.members.of_queue(to) if to else domain
         machine = other.shared.machine
-        if other is domain or machine is None or machine.queue_id(to) is None:
+        if other is domain or is_system(to) or machine is None or machine.queue_id(to) is None:
             return None
         text = (
             f"queue {to} is in domain {other.shared.name}, the messages are in {domain.shared.name}: a reaction has "

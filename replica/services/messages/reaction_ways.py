@@ -13,7 +13,7 @@ from replica.core.selection.filters import filter_of
 from replica.machine import Refused, UnitIdentity, milliseconds
 from replica.machine.plan.dead_letters import HOPS_MAX
 from replica.rpc.requests import fingerprint
-from replica.services.elsewhere import Onward, onward_of
+from replica.services.elsewhere import Onward, full_name_of, onward_of
 from tandemq.finding.names import is_full
 from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -154,7 +154,7 @@ def _goes_on(members: Members, request: pb.ReactRequest, onward: Onward) -> Goes
     going = pb.Reaction()
     going.CopyFrom(request.reaction)
     if going.report_to and not is_full(going.report_to):
-        going.report_to = f"//{members.pair or members.member}/{going.report_to}"
+        going.report_to = full_name_of(members, going.report_to)
     return GoesOn(onward.full_name, going.SerializeToString(deterministic=True), request.hops, request.source)
 
 

@@ -18,7 +18,7 @@ from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
 from replica.services.answers import Answered, FutureWaiter, header_of, level_of, results_of
 from replica.services.checks import problem_of_identity, problem_of_ttl, stale_epoch
-from replica.services.elsewhere import ensure
+from replica.services.elsewhere import ensure, in_other_domain, no_domain
 from replica.services.locality import check_origin
 from replica.services.messages.enqueue import columns_and_body, problem_of_unit_bytes
 from replica.services.messages.entering import Entering, entering_of, here
@@ -66,6 +66,9 @@ class TransactionHandlers:
             entering = entering_of(self.members, parsed)
         except Refused as refused:
             await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
+        if parsed.domain and parsed.domain not in self.members.by_name:
+            unknown = no_domain(self.members, parsed.domain)
+            await abort(context, Failed(unknown.reason, unknown.message, unknown.metadata, None))
         names = list(dict.fromkeys([each.queue for each in settles] + [each.queue for each in entering]))
         rows = [row for each in entering for row in each.rows]
         if (problem := _problem_of_names(self.members, names, parsed.domain) or problem_of_ttl(rows)) is not None:
@@ -81,7 +84,7 @@ class TransactionHandlers:
             "TransactionService/Transact",
             request,
             context,
-            lambda: _home_of(self.members, names),
+            lambda: _home_of(self.members, names, parsed.domain),
             lambda domain: self._transact(domain, parsed, asked, names, entering),
         )
 
@@ -131,10 +134,6 @@ class TransactionHandlers:
         # Again: a queue that was made meanwhile may be of another domain.
         if (problem := _problem_of_names(self.members, names, request.domain)) is not None:
             return problem
-        if request.domain and request.domain != domain.shared.name:
-            known = _first_known(self.members, names)
-            text = f"queue {known} is in domain {domain.shared.name}, and the unit is to be in {request.domain}"
-            return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": known})
         for each in entering:
             lack = await ensure(self.members, domain, each.queue, each.target) if is_system(each.queue) else None
             if lack is not None:
@@ -204,14 +203,13 @@ def _problem_of_names(members: Members, names: list[str], wanted: str) -> Failed
         text = "a unit of work without settlements and messages; name at least one of them"
         return refusal(Reason.REASON_BAD_REQUEST, text)
     known = _first_known(members, names)
-    first = _home_of(members, names)
+    first = _home_of(members, names, wanted)
     for name in names:
         other = members.of_queue(name)
         if is_system(name) or not knows(other, name):
             continue
         if wanted and other.shared.name != wanted:
-            text = f"queue {name} is in domain {other.shared.name}, and the unit is to be in {wanted}"
-            return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": name})
+            return refusal(Reason.REASON_CROSS_DOMAIN, in_other_domain(members, name, wanted), {"queue": name})
         if other is not first:
             text = (
                 f"queue {known} is in domain {first.shared.name}, queue {name} in {other.shared.name}; "
@@ -221,8 +219,10 @@ def _problem_of_names(members: Members, names: list[str], wanted: str) -> Failed
     return None
 
 
-def _home_of(members: Members, names: list[str]) -> Domain:
+def _home_of(members: Members, names: list[str], wanted: str) -> Domain:
     """Where the unit is ordered."""
+    if wanted:
+        return members.by_name[wanted]  # a queue that is nowhere is missing there, and dead letters are those of it
     if all(map(is_system, names)):
         return members.by_name[MAIN if members.peer else LOCAL]
     return members.of_queue(_first_known(members, names))

@@ -15,6 +15,7 @@ from tandemq import aio, retry
 from tandemq.client.links import LINKS_MAX
 from tandemq.client.whereabouts import Whereabouts
 from tandemq.errors import InvalidRequest, NotFound, ResourceExhausted, TandemqError, Unavailable, error_of
+from tandemq.finding.names import FullName
 from tandemq.finding.resolver import Answer, Manager, Resolver, ResolverAway
 from tandemq.finding.resolvers import StaticResolver
 from tandemq.finding.target import Target
@@ -117,7 +118,7 @@ async def test_a_full_name_may_stand_wherever_a_relative_one_may(orders: Named, 
         await client.create_queue("//orders/cf/other")
         await client.enqueue("//billing/invoices", [b"a"])
         await client.get_queue("//billing/invoices")
-        assert (await client.find_queue("cf/hotline")) == ("billing", "cf/hotline")
+        assert (await client.find_queue("cf/hotline")) == FullName("billing", "cf/hotline")
         await client.get_queue("///cf/hotline")
         async with client.producer("//billing/invoices") as producer:
             await producer.send(b"b")

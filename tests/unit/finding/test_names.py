@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replica.machine.state.system_names import Destination, is_system, target_of, xmit_queue
 from tandemq.errors import InvalidRequest
 from tandemq.finding.names import FullName, is_full, parse_place, parse_queue
 
@@ -18,7 +19,7 @@ MANAGERS = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", fullmatch=True)
 def test_a_full_name_is_the_managers_name_and_a_relative_name_with_slashes(manager: str, segments: list[str]) -> None:
     relative = "/".join(segments)
     name = parse_queue(f"//{manager}/{relative}")
-    assert name == (manager, relative)
+    assert name == FullName(manager, relative)
     assert parse_queue(str(name)) == name
     assert is_full(str(name))
     assert not is_full(relative)
@@ -29,6 +30,23 @@ def test_a_manager_alone_and_an_exported_queue_are_places_too() -> None:
     assert parse_place("//my_qmgr/cf/hotline") == FullName("my_qmgr", "cf/hotline")
     assert parse_place("///cf/hotline") == FullName("", "cf/hotline")
     assert [str(parse_place(text)) for text in ("//orders", "///cf/hotline")] == ["//orders", "///cf/hotline"]
+
+
+@given(MANAGERS, MANAGERS.filter(lambda text: not text.isdecimal() and text != "local"))
+def test_x1_a_domain_stands_behind_the_managers_name(manager: str, domain: str) -> None:
+    name = parse_queue(f"//{manager}:{domain}/cf/hotline")
+    assert name == FullName(manager, "cf/hotline", domain)
+    assert str(name) == f"//{manager}:{domain}/cf/hotline"
+    through = xmit_queue(Destination(manager, domain))
+    assert target_of(through) == Destination(manager, domain)
+    assert is_system(through)
+
+
+@pytest.mark.parametrize("target", ["west:local", "west:7600", "west:", "west:a:b", ":billing", "west:a/b", "a" * 65])
+def test_x1_what_no_full_name_leads_to_is_no_transmission_queue(target: str) -> None:
+    assert target_of(f"SYSTEM.XMIT/{target}") is None
+    with pytest.raises(InvalidRequest):
+        parse_queue(f"//{target}/q" if "/" not in target else f"//{target.replace('/', '//')}")
 
 
 @pytest.mark.requirement("R142")
@@ -48,7 +66,14 @@ def test_a_manager_alone_and_an_exported_queue_are_places_too() -> None:
         ("//orders/a b", "'a b' is no segment"),
         ("//orders/ä", "is no segment"),
         ("//host:7600/q", "give endpoints without slashes"),
+        ("//host:7600", "give endpoints without slashes"),
         ("//_orders/q", "a letter or digit first"),
+        ("//orders:/q", "'' is no domain's name"),
+        ("//orders:_b/q", "a letter or digit first"),
+        ("//orders:a:b/q", "'a:b' is no domain's name"),
+        ("//:billing/q", "'' is no manager's name"),
+        ("//orders:local/q", "no name leads there; write //orders/queue"),
+        ("//orders:" + "d" * 65 + "/q", "at most 64"),
         ("//or ders/q", "is no manager's name"),
         ("//" + "m" * 65 + "/q", "at most 64"),
         ("//orders/" + "q" * 256, "longer than 255 bytes"),

@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from replica.machine.state.system_names import Destination
 from replica.services.links import agent as agents
 from replica.services.links import carrier as carriers
 from replica.services.links.carrier import Carrier, GivenBack
@@ -119,8 +120,8 @@ async def test_x4_a_batch_that_the_target_has_is_acknowledged(managers: Managers
             assert reports is not None
             domain = members.by_name["local"]
             assert domain.shared.machine is not None
-            link = Carrier(members, reports, domain, domain.shared.machine.state.named(XMIT), "west")
-            link.far = FarSide(west, link.writer, "east")
+            link = Carrier(members, reports, domain, domain.shared.machine.state.named(XMIT), Destination("west"))
+            link.far = FarSide(west, link.writer, "east", "")
             assert await link.give_back(unasked=False) == GivenBack(numbers=(1,), acknowledged=2)
             assert await is_empty(east)
         assert await payloads(west) == [b"1", b"2"]
