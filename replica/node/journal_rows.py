@@ -111,7 +111,8 @@ def facts_of(prefix: Prefix, header: record_pb2.RecordHeader) -> list[Fact]:
             gone = _ranges(JournalKind.JOURNAL_KIND_ACKED, queue.queue_id, [queue.gone] if queue.gone.count else [])
             return [Fact(what, queue.queue_id, messages=queue.removed), *gone]
         case "reply":
-            return [_of_reply(header.reply)]
+            # Where it ends under no lease, the queue has sides: it leaves by what they pass.
+            return [_of_reply(header.reply)] if header.reply.lease_id else []
         case "remove":
             return _of_remove(header.remove)
         case "save" | "passed":

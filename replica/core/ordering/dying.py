@@ -15,7 +15,7 @@ from replica.core.ordering.enqueued import is_all_volatile
 from replica.core.state.effects import Note
 from replica.machine import MoveCall, QueueCall, Refused, columns_of
 from replica.machine.plan.dead_letters import HOPS_MAX, dead_letter_config
-from replica.machine.plan.move import check_copy, dying_of, fits_in, plan_move, room_in
+from replica.machine.plan.move import check_copy, dying_of, fits_in, plan_move, room_for_moved
 from replica.machine.plan.queue import plan_queue
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1.common_pb2 import IndexRange, Reason
@@ -99,7 +99,7 @@ class Dying:
             self._hold_back(queue_id, "it has no dead-letter queue any more; name one, or remove them")
             return False
         self._make(queue_id, dying)
-        indexes, letters, following, why = self._letters(queue_id, dying, room_in(machine.state, dying.to))
+        indexes, letters, following, why = self._letters(queue_id, dying, room_for_moved(machine.state, dying.to))
         moved = self._move(queue_id, dying.to, indexes, letters) if letters else 0
         if following and moved == len(letters):
             self._from[queue_id] = following

@@ -21,6 +21,7 @@ from replica.machine.plan.move import check_copy, fits_in, room_in
 from replica.machine.plan.reply import plan_reply
 from replica.machine.plan.reply_copies import answer_log_index, is_addressed, owed_of
 from replica.machine.plan.side_reply import differing, digest_of, plan_side_reply
+from replica.machine.plan.sides import check_plain
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.pair_service_pb2 import PairEventKind
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
@@ -307,6 +308,9 @@ class Replying:
             raise Refused(refused.reason, text) from None
         try:
             check_copy(machine.state, to, len(letter.payload), letter.reply_to)
+            if (queue := machine.state.named(to)).passed is not None:
+                columns = columns_of(EnqueueBatch.FromString(copies.body_of(to, [letter])))
+                check_plain(queue, columns._replace(delays_ms=(), deliver_at_ms=()))  # as `plan_copies` has them
         except Refused:
             self._bytes_left -= len(letter.payload)
             raise

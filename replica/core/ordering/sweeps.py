@@ -19,7 +19,7 @@ from replica.core.ordering.sweep import Sweep, Verb
 from replica.core.ordering.sweep_looks import Looks
 from replica.core.state.outcomes import Failed, Moved, SweepDone
 from replica.machine import MoveCall, Refused, RemoveCall, columns_of, ranges_of
-from replica.machine.plan.move import check_copy, plan_move, plan_remove, room_in
+from replica.machine.plan.move import check_copy, plan_move, plan_remove, room_for_moved
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_PURGED, EnqueueBatch
 
@@ -195,7 +195,7 @@ class Sweeps:
     def _room(self, queue: QueueState, to: str) -> QueueRoom:
         """What the other queue takes at once; Refused when it takes nothing."""
         machine = self.orders.machine
-        room = room_in(machine.state, to, drops=False)
+        room = room_for_moved(machine.state, to, drops=False)
         if machine.queue_id(to) == queue.queue_id:
             raise Refused(Reason.REASON_BAD_REQUEST, f"queue {queue.name} is where the messages are already")
         return room

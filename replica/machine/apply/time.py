@@ -88,8 +88,9 @@ def apply_expire(state: State, time_ms: int, op: record_pb2.ExpireOp) -> Applied
     for late in op.reply_timeouts:
         touched[late.queue_id] = None
         queue = state.queues[late.queue_id]
-        _time_out(state, queue, late.ranges, freed)
+        end_anywhere(state, queue, late.ranges, freed, FINAL_STATE_REPLY_TIMEOUT)
         queue.totals.reply_timeouts += sum(part.count for part in late.ranges)
+    touched |= dict.fromkeys(_end_for_senders(state, op.unanswered))
     for told in op.forgotten:
         completions = state.queues[told.queue_id].completions
         assert completions is not None, "forgot what is not remembered"
@@ -164,17 +165,16 @@ def lose_volatile(state: State, queue: QueueState, ranges: Sequence[common_pb2.I
     end_anywhere(state, queue, ranges, freed, FINAL_STATE_LOST)
 
 
-def _time_out(state: State, queue: QueueState, ranges: Iterable[common_pb2.IndexRange], freed: list[int]) -> None:
-    """Nobody waits for an answer any more. In a queue with sides the requests stay: each side passes them in its turn
-    (K1, K11).
-    """
-    if queue.passed is None:
-        end_anywhere(state, queue, ranges, freed, FINAL_STATE_REPLY_TIMEOUT)
-        return
-    completions = queue.completions
-    assert completions is not None, "a queue of another type has no requests"
-    for part in ranges:
-        completions.end(part.first, part.first + part.count, FINAL_STATE_REPLY_TIMEOUT)
+def _end_for_senders(state: State, unanswered: Iterable[record_pb2.QueueRanges]) -> Iterable[int]:
+    """Nobody waits for an answer any more. The requests stay: each side passes them in its turn (K1, K11)."""
+    for late in unanswered:
+        queue = state.queues[late.queue_id]
+        completions = queue.completions
+        assert completions is not None, "a queue of another type has no requests"
+        for part in late.ranges:
+            completions.end(part.first, part.first + part.count, FINAL_STATE_REPLY_TIMEOUT)
+        queue.totals.reply_timeouts += sum(part.count for part in late.ranges)
+        yield late.queue_id
 
 
 def end_anywhere(

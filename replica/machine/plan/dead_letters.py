@@ -59,6 +59,17 @@ def check_way(state: State, name: str, config: admin_pb2.QueueConfig) -> None:
         following = "" if queue_id is None else dead_letter_name(state.queues[queue_id])
 
 
+def check_taken(state: State, name: str) -> None:
+    """Refused: a queue with sides is to have that name, and dead letters of another one go there."""
+    whose = next((each.name for each in state.queues.values() if dead_letter_name(each) == name), None)
+    if whose is not None:
+        text = (
+            f"dead letters of queue {whose} go to {name}, and a queue with replication PRODUCER takes messages of "
+            f"producers alone; choose another name, or name another dead_letter_queue for {whose}"
+        )
+        raise Refused(common_pb2.REASON_CONFIG_ERROR, text, {"attribute": "replication", "queue": whose})
+
+
 def dead_letter_config(source: admin_pb2.QueueConfig) -> admin_pb2.QueueConfig:
     """Of a dead-letter queue that is made when first needed: what died keeps its persistence and does not die again."""
     persistent = source.persistence == admin_pb2.PERSISTENCE_PERSISTENT

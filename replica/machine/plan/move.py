@@ -68,7 +68,6 @@ def room_in(state: State, name: str, *, drops: bool = True, leaving: Departing =
     `drops`: a DROP_HEAD queue makes room. Not for a sweep: its next record would drop what the one before it brought.
     """
     queue = state.named(name)
-    refuse_where_sides(queue, "it takes messages of producers alone")
     if not queue.open_members:
         raise Refused(common_pb2.REASON_INVALID_STATE, f"queue {name} is not open; open it first")
     config = queue.config
@@ -81,6 +80,12 @@ def room_in(state: State, name: str, *, drops: bool = True, leaving: Departing =
     if messages <= 0 or payload_bytes <= 0:
         raise Refused(common_pb2.REASON_QUEUE_FULL, f"queue {name} is full")
     return QueueRoom(messages, payload_bytes)
+
+
+def room_for_moved(state: State, name: str, *, drops: bool = True, leaving: Departing = NOTHING_LEAVES) -> QueueRoom:
+    """The same for what was a message of another queue: where there are sides none enters."""
+    refuse_where_sides(state.named(name), "it takes messages of producers, and no moved ones")
+    return room_in(state, name, drops=drops, leaving=leaving)
 
 
 def check_copy(state: State, name: str, payload_bytes: int, reply_to: str) -> None:
@@ -132,7 +137,7 @@ def plan_move(state: State, now_ms: int, call: MoveCall) -> record_pb2.RecordHea
     if any(each is to for each, _ in sources):
         raise Refused(common_pb2.REASON_BAD_REQUEST, f"queue {to.name} is where the messages are already")
     drops = call.final == service_pb2.FINAL_STATE_DEAD_LETTERED
-    room = room_in(state, call.to, drops=drops, leaving=call.leaving)
+    room = room_for_moved(state, call.to, drops=drops, leaving=call.leaving)
     if count > room.messages or call.columns.payload_bytes > room.payload_bytes:
         raise Refused(common_pb2.REASON_QUEUE_FULL, f"queue {to.name} has no room for {count} messages")
     if call.columns.reply_tos:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from replica.machine.plan.dead_letters import check_way
+from replica.machine.plan.dead_letters import check_taken, check_way
 from replica.machine.plan.fan_in import check_stays
 from replica.machine.plan.save import mark_change
 from replica.machine.plan.sides import put_destroyed, put_restarted, refuse_where_sides
@@ -69,6 +69,8 @@ def _create(state: State, member_names: Sequence[str], call: QueueCall) -> recor
         raise Refused(common_pb2.REASON_CONFIG_ERROR, "a queue opens only on members that hold it")
     config = rules.resolve(call.config, state.limits, state.defaults)
     check_way(state, call.name, config)
+    if config.replication == admin_pb2.REPLICATION_PRODUCER:
+        check_taken(state, call.name)
     return record_pb2.QueueOp(
         action=CREATE,
         queue_id=state.next_queue_id,

@@ -81,7 +81,9 @@ def plan_expire(state: State, now_ms: int) -> record_pb2.RecordHeader | None:
     late: dict[int, RangeSet] = {}
     if room > 0:
         late = _late_requests(state, time_ms, room, messages)
-        op.reply_timeouts.extend(_queue_ranges(late))
+        sided = {queue_id for queue_id in late if queue_id in state.sided}
+        op.reply_timeouts.extend(_queue_ranges({at: found for at, found in late.items() if at not in sided}))
+        op.unanswered.extend(_queue_ranges({at: late[at] for at in sorted(sided)}))
         room -= sum(ranges.size for ranges in late.values())
     if room > 0:
         op.matured.extend(_queue_ranges(_matured(state, time_ms, room, messages, late, ungathered)))

@@ -433,7 +433,7 @@ class SettleEffect(_message.Message):
     def __init__(self, lease_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ..., outcome: _Optional[_Union[_queue_service_pb2.Outcome, str]] = ..., expires_at_ms: _Optional[int] = ..., duration_ms: _Optional[int] = ..., deliver_at_ms: _Optional[int] = ..., dead_letter: bool = ..., reason: _Optional[str] = ..., backout: bool = ..., unlock: bool = ...) -> None: ...
 
 class ExpireOp(_message.Message):
-    __slots__ = ("messages", "lease_ids", "volatile_lost", "matured", "reply_timeouts", "idle_queue_ids", "forgotten", "enabled_queue_ids", "lease_rules", "readers", "stage_ids", "ungathered")
+    __slots__ = ("messages", "lease_ids", "volatile_lost", "matured", "reply_timeouts", "idle_queue_ids", "forgotten", "enabled_queue_ids", "lease_rules", "readers", "stage_ids", "ungathered", "unanswered")
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
     VOLATILE_LOST_FIELD_NUMBER: _ClassVar[int]
@@ -446,6 +446,7 @@ class ExpireOp(_message.Message):
     READERS_FIELD_NUMBER: _ClassVar[int]
     STAGE_IDS_FIELD_NUMBER: _ClassVar[int]
     UNGATHERED_FIELD_NUMBER: _ClassVar[int]
+    UNANSWERED_FIELD_NUMBER: _ClassVar[int]
     messages: _containers.RepeatedCompositeFieldContainer[QueueRanges]
     lease_ids: _containers.RepeatedScalarFieldContainer[int]
     volatile_lost: _containers.RepeatedCompositeFieldContainer[QueueRanges]
@@ -458,7 +459,8 @@ class ExpireOp(_message.Message):
     readers: _containers.RepeatedScalarFieldContainer[str]
     stage_ids: _containers.RepeatedScalarFieldContainer[bytes]
     ungathered: _containers.RepeatedCompositeFieldContainer[QueueRanges]
-    def __init__(self, messages: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., lease_ids: _Optional[_Iterable[int]] = ..., volatile_lost: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., matured: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., reply_timeouts: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., idle_queue_ids: _Optional[_Iterable[int]] = ..., forgotten: _Optional[_Iterable[_Union[QueueTime, _Mapping]]] = ..., enabled_queue_ids: _Optional[_Iterable[int]] = ..., lease_rules: bool = ..., readers: _Optional[_Iterable[str]] = ..., stage_ids: _Optional[_Iterable[bytes]] = ..., ungathered: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ...) -> None: ...
+    unanswered: _containers.RepeatedCompositeFieldContainer[QueueRanges]
+    def __init__(self, messages: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., lease_ids: _Optional[_Iterable[int]] = ..., volatile_lost: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., matured: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., reply_timeouts: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., idle_queue_ids: _Optional[_Iterable[int]] = ..., forgotten: _Optional[_Iterable[_Union[QueueTime, _Mapping]]] = ..., enabled_queue_ids: _Optional[_Iterable[int]] = ..., lease_rules: bool = ..., readers: _Optional[_Iterable[str]] = ..., stage_ids: _Optional[_Iterable[bytes]] = ..., ungathered: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ..., unanswered: _Optional[_Iterable[_Union[QueueRanges, _Mapping]]] = ...) -> None: ...
 
 class QueueTime(_message.Message):
     __slots__ = ("queue_id", "time_ms")

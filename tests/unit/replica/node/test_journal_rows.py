@@ -367,3 +367,9 @@ def test_v18_what_leaves_several_queues_by_one_entry_has_a_row_for_each() -> Non
         (pb.JournalKind.JOURNAL_KIND_MOVED, 1, 1, 2),
         (pb.JournalKind.JOURNAL_KIND_MOVED, 2, 4, 1),
     ]
+
+
+@pytest.mark.parametrize("op", [{"reply": {"queue_id": 3, "index": 2}}, {"expire": {"unanswered": [EXPIRED]}}])
+def test_a_request_of_a_queue_with_sides_leaves_once_by_what_both_have_passed(op):
+    """K11: what ends it for its sender is no row."""
+    assert facts_of(Prefix(*[0] * len(Prefix._fields)), record_pb2.RecordHeader(**op)) == []

@@ -121,6 +121,21 @@ def test_k11_the_copy_of_an_answer_is_made_once(pair: Pair) -> None:
     assert payloads(pair, "r") == [b"yes"]
 
 
+def test_k11_answers_may_go_to_a_queue_with_sides(pair: Pair) -> None:
+    """Twins that ask others get the answers as inputs. One with what no input may have, as a priority, waits, and holds
+    up none behind it.
+    """
+    create(pair, "inputs", replication=REPLICATION_PRODUCER)
+    send(pair, "q", b"four?", b"five?", reply_tos=["inputs", "inputs"])
+    for index, asks in ((4, {"priority": 9}), (5, {})):
+        body = Message(payload=b"yes", **asks).SerializeToString()
+        asked(pair, SendReply(ReplyCall("q", 0, index, 3, new_id(), 1), body))
+    assert payloads(pair, "inputs") == [b"yes"]
+    pair.settle(3_000)
+    assert pair.master is not None
+    assert any("lockstep PLAIN" in note and "leave out priority" in note for note in pair.master.notes)
+
+
 def test_k11_a_request_that_nobody_answers_ends_for_its_sender_alone(pair: Pair) -> None:
     """The sides still get it; an answer that comes later is too late, and says so."""
     pair.settle(TIMEOUT_MS + 1_000)

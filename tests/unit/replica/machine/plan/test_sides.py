@@ -13,6 +13,7 @@ import pytest
 from replica.machine import BatchCall, MoveCall, RemoveCall, StageCall, columns_of
 from replica.machine.features.batches import plan_batch
 from replica.machine.plan.move import plan_move, plan_remove
+from replica.machine.plan.names import AliasCall, plan_alias
 from replica.machine.plan.sides import GIVEN_BYTES_MAX, READY_MAX, next_given, passed_by, plan_given, plan_passed
 from replica.machine.plan.sides import plan_side as side_of
 from replica.machine.plan.stage import plan_stage
@@ -189,6 +190,30 @@ def test_k3_nothing_leaves_or_enters_the_queue_past_its_sides(driver: Driver, wh
     refused = driver.refusal(lambda: act(driver))
     assert refused.reason == CONFIG
     assert "replication PRODUCER" in refused.message
+
+
+def test_k3_no_queue_with_sides_gets_the_name_to_which_dead_letters_go(driver: Driver) -> None:
+    """Else they would wait at their queue for ever. By the name that was given, the one that is so by itself, and an
+    alias; and by a change of the other queue.
+    """
+    driver.create("one", dead_letter_queue="bin")
+    driver.create("two")
+    made = [driver.refusal(lambda name=name: driver.create(name, replication=PRODUCER)) for name in ("bin", "two.dead")]
+    call = AliasCall("bin", "q", b"", 1)
+    made.append(driver.refusal(lambda: plan_alias(driver.master.state, driver.now_ms, call)))
+    assert [(each.reason, each.metadata["queue"]) for each in made] == [
+        (CONFIG, "one"),
+        (CONFIG, "two"),
+        (CONFIG, "one"),
+    ]
+    driver.create("bin")
+    driver.create("three", dead_letter_queue="")
+    config = admin_pb2.QueueConfig(dead_letter_queue="q")
+    for ask in (
+        lambda: driver.queue(record_pb2.QUEUE_ACTION_UPDATE, "three", config=config),
+        lambda: driver.create("four", dead_letter_queue="q"),
+    ):
+        assert driver.refusal(ask).reason == CONFIG
 
 
 def test_k4_what_a_side_releases_comes_again_first_and_at_once(driver: Driver, own: Driver) -> None:
