@@ -12,11 +12,13 @@ import grpc
 
 from chaos.history import Handed, Message
 from chaos.sim.clients.base import QUEUE, SimClient, number_of
+from chaos.sim.judges.macro_points import MACRO
 from chaos.sim.judges.sides import SIDED
 from chaos.sim.kernel.rpc import Channel
 from chaos.sim.pair.books import Change, message_of, payload_of
 from chaos.sim.pair.plan import Call, ClientPlan
 from tandemq.client.calls import PAIR_SERVICE
+from tandemq.client.macros import MacroPolicy, Relationship
 from tandemq.errors import TandemqError, Unreachable, from_rpc_error
 from tandemq.v1 import pair_service_pb2 as pair
 from tandemq.v1 import queue_admin_service_pb2 as admin
@@ -75,6 +77,9 @@ class Setup(SimClient):
 
     async def work(self, client: aio.Client) -> None:
         for call in self.calls:
+            if call.kind == MACRO:
+                await self._make_macro(client, call)
+                continue
             name, kind = str(call.args["queue"]), str(call.args.get("kind", "plain"))
             config = admin.QueueConfig(require_two=kind == "two", max_deliveries=number_of(call, "max_deliveries"))
             if kind in PERSISTENCE:
@@ -87,6 +92,16 @@ class Setup(SimClient):
             self.counted(call)
             await client.create_queue(name, config)
             self.run.books[name].kind = kind
+
+    async def _make_macro(self, client: aio.Client, call: Call) -> None:
+        name, args = str(call.args["queue"]), call.args
+        self.counted(call)
+        relationship = Relationship.PRODUCER if args["producer"] else Relationship.CONSUMER
+        await client.create_macro(name, relationship=relationship, policy=MacroPolicy(str(args["policy"])))
+        members, priorities = str(args["members"]).split(), str(args["priorities"]).split()
+        for member, priority in zip(members, priorities, strict=True):
+            await client.add_macro_member(name, member, priority=int(priority))
+        self.run.books[name].kind = MACRO
 
 
 class Admin(SimClient):

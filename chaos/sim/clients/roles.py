@@ -10,6 +10,7 @@ from chaos.sim.clients.admins import Admin, Changer, Owner, Setup
 from chaos.sim.clients.batches import Batcher
 from chaos.sim.clients.journal import Reader
 from chaos.sim.clients.linkers import Forwarder, Linker, Streamer
+from chaos.sim.clients.macros import Shuffler
 from chaos.sim.clients.open_units import Opener
 from chaos.sim.clients.posters import Poster, Sweeper
 from chaos.sim.clients.reactors import Reactor
@@ -56,6 +57,7 @@ ROLES: Mapping[str, type[SimClient]] = MappingProxyType(
         "forwarder": Forwarder,
         "reactor": Reactor,
         "twin": Twin,
+        "shuffler": Shuffler,
     }
 )
 

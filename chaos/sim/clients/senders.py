@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 from chaos.history import Acked, Message
 from chaos.sim.clients.base import SimClient, number_of
+from chaos.sim.judges.macro_points import EXPECTED as MACRO_REFUSES
+from chaos.sim.judges.macro_points import MACRO, REPEATED
 from chaos.sim.pair.books import payload_of
 from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.receipts import PartlyRefused, Receipt, Receipts
@@ -47,6 +49,8 @@ class Sender(SimClient):
         found: Attributes = {} if "persistent" not in call.args else {"persistent": bool(call.args["persistent"])}
         if "group" in call.args:
             found["group_id"] = _group_of(call)
+        if "priority" in call.args:
+            found["priority"] = number_of(call, "priority")
         return found
 
     def is_volatile(self, call: Call) -> bool:
@@ -77,7 +81,7 @@ class Sender(SimClient):
     def refused(self, messages: Sequence[Message], error: TandemqError) -> None:
         """A refusal that is not certain says nothing."""
         if error.reason != "REQUEST_MISMATCH" or self.lives == 1:  # its dead self may have sent with the same number
-            self.expects(error)
+            self._must_expect(error)
         self.run.count(f"refused.{error.reason}")
         if error.reason == "STORAGE_FULL":
             self.run.sometimes("sending refused for want of room")
@@ -88,6 +92,10 @@ class Sender(SimClient):
             self.book.refused.update(dict.fromkeys(messages, error.reason))
         else:
             self.run.count("unknown", len(messages))
+
+    def _must_expect(self, error: TandemqError) -> None:
+        if self.book.kind != MACRO or error.reason not in MACRO_REFUSES:
+            self.expects(error)
 
 
 class Producer(Sender):
@@ -191,7 +199,8 @@ class Caller(Sender):
             if asked is not client:
                 await asked.close()
         self.run.count("repeated")
-        self.run.sometimes("a request repeated after its answer, at either member")
+        of_macro = self.book.kind == MACRO
+        self.run.sometimes(REPEATED if of_macro else "a request repeated after its answer, at either member")
         before, after = [receipt.index for receipt in known], [receipt.index for receipt in receipts]
         if before != after:
             self.run.violation(

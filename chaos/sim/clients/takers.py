@@ -18,6 +18,7 @@ from chaos.history import Message
 from chaos.sim.clients.base import SimClient, number_of
 from chaos.sim.judges.letters import DEAD, dead_letters_of
 from chaos.sim.judges.links import LETTERS, LINK
+from chaos.sim.judges.macro_points import BLOCKED, MACRO, SETTLED_AT_MACRO
 from chaos.sim.judges.sides import SIDED
 from chaos.sim.pair.books import ANSWERS, FATED, MOVING, REQUESTS, Received, Repetition, message_of, payload_of
 from chaos.sim.pair.plan import Call, ClientPlan
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from chaos.sim.pair.books import Book
     from chaos.sim.pair.members import Pair
     from tandemq import aio
+    from tandemq.client.macros import Macro
 
 VERBS = ("ack", "late", "twice", "both", "extend", "release", "reject", "drop")
 LEASE_MS = 2_000
@@ -64,6 +66,7 @@ class Taker(SimClient):
     async def carry_out(self, call: Call, batch: MessageBatch, settle: Settle) -> None:
         """What the plan says about these messages."""
         lease_id, then = batch.lease_id, str(call.args.get("then", "ack"))
+        book = self.run.books[batch.queue]  # of the member, where it was a macro queue that gave it
         if not lease_id:
             return
         indexes = [each.index for each in batch]
@@ -75,22 +78,22 @@ class Taker(SimClient):
             self.run.count("extended", len(indexes) - len(lost))
             await asyncio.sleep(number_of(call, "hold_ms") / 1000)
         if then == "release":
-            self.book.releases.update(indexes)
+            book.releases.update(indexes)
             delay = timedelta(milliseconds=number_of(call, "delay_ms")) if "delay_ms" in call.args else None
             await settle(Act(lease_id, pb.OUTCOME_RELEASE, delay=delay), batch.ranges())
         elif then == "reject":
-            self.book.done_with(self.now_s, indexes)
-            self.book.rejecting.update(indexes)
+            book.done_with(self.now_s, indexes)
+            book.rejecting.update(indexes)
             lost = await settle(Act(lease_id, pb.OUTCOME_REJECT, reason="the plan"), batch.ranges())
             done = [each.index for each in batch if each.index not in lost]
-            self.book.rejected.update(done)
-            self.book.settled(self.now_s, done)
+            book.rejected.update(done)
+            book.settled(self.now_s, done)
         elif then != "drop":
-            self.book.done_with(self.now_s, indexes)
+            book.done_with(self.now_s, indexes)
             refused = await settle(ack, batch.ranges())
             done_now = [index for index in indexes if index not in refused]
-            self.book.settled(self.now_s, done_now)
-            self.book.acknowledged.update(done_now)
+            book.settled(self.now_s, done_now)
+            book.acknowledged.update(done_now)
             if then == "late" and done_now:
                 self.run.sometimes("acknowledged after the lease had ended, and accepted")
             if refused:
@@ -107,7 +110,7 @@ class Taker(SimClient):
             if lost & done:
                 self.run.violation("a settlement is repeated", f"{sorted(lost & done)} of {self.queue} were refused")
         elif then == "both":
-            self.book.rejecting.update(each.index for each in batch)
+            self.run.books[batch.queue].rejecting.update(each.index for each in batch)
             lost = await settle(Act(ack.lease_id, pb.OUTCOME_REJECT), batch.ranges())
             if done:
                 self.run.sometimes("acknowledged, then rejected")
@@ -160,7 +163,8 @@ class Consumer(Taker):
                 self.busy = True
                 taken = [Received(each.index, each.payload, each.delivery_count) for each in batch]
                 asked_ms = self.lease // MILLISECOND
-                self.book.took(self.now_s, self.plan.name, taken, batch.lease_id, waited=False, asked_ms=asked_ms)
+                book = self.run.books[batch.queue]
+                book.took(self.now_s, self.plan.name, taken, batch.lease_id, waited=False, asked_ms=asked_ms)
                 call = self.calls[self.at] if self.at < len(self.calls) else ACK
                 self.at += 1
                 self.counted(call)
@@ -217,7 +221,7 @@ class Dequeuer(Taker):
         self.answered(asked_s)
         taken = [Received(each.index, each.payload, each.delivery_count) for each in batch]
         until_s, asked_ms = self._until_s(), self.lease // MILLISECOND
-        self.book.took(
+        self.run.books[batch.queue].took(
             self.now_s, self.plan.name, taken, batch.lease_id, waited=True, until_s=until_s, asked_ms=asked_ms
         )
         if not batch:
@@ -273,7 +277,7 @@ class Dequeuer(Taker):
             )
         if known.lease_id and self.now_s < self._until_s() and not outdated:
             held = {each.index: message_of(each.payload) for each in known}
-            self.book.repetitions.append(Repetition(self.plan.name, held, frozenset(after)))
+            self.run.books[known.queue].repetitions.append(Repetition(self.plan.name, held, frozenset(after)))
 
     def _until_s(self) -> float:
         """The lease of this call did not begin before it was made, and no failover makes it shorter."""
@@ -329,9 +333,10 @@ class Drain(SimClient):
         super().__init__(pair, memory, ClientPlan("drain", "drain", ()))
 
     async def work(self, client: aio.Client) -> None:
+        await self._empty_macros(client)
         for book in self.run.books:
-            if book.kind in (LINK, SIDED):
-                continue  # it is the agent's, or its twins'
+            if book.kind in (LINK, SIDED, MACRO):
+                continue  # it is the agent's, or its twins', or holds nothing itself
             if book.kind not in FATED:
                 await self._empty(client, book.name)
             if book.rejecting and book.kind not in FATED:
@@ -339,6 +344,46 @@ class Drain(SimClient):
                 self.run.books[letters].kind = DEAD
                 await self._empty(client, letters)
         await self._empty_together(client)
+
+    async def _empty_macros(self, client: aio.Client) -> None:
+        """By their names first, while a member is closed: the others are emptied all the same. Then all are opened."""
+        names = {book.name for book in self.run.books if book.kind == MACRO}
+        if not names:
+            return
+        for macro in await client.list_macros():
+            if macro.relationship != "CONSUMER":
+                continue
+            while True:
+                ready = await self._ready(client, macro)
+                if await self._take_some(client, macro.name):
+                    continue
+                if ready:
+                    self.run.violation(BLOCKED, f"messages of {ready} are ready, and {macro.name} gives none")
+                break
+        for name in {member.queue for macro in await client.list_macros() for member in macro.members}:
+            if not (await client.get_queue(name)).open_members:
+                await client.open_queue(name)
+
+    async def _ready(self, client: aio.Client, macro: Macro) -> list[str]:
+        """Open members that have something to give."""
+        found = [await client.get_queue(member.queue) for member in macro.members]
+        return [info.name for info in found if info.open_members and info.ready]
+
+    async def _take_some(self, client: aio.Client, queue: str) -> bool:
+        """Of a macro queue, what one of its members gives; whether any did."""
+        batch = await client.dequeue(queue, 1000, lease=timedelta(seconds=30))
+        if not batch:
+            return False
+        book, indexes = self.run.books[batch.queue], [each.index for each in batch]
+        taken = [Received(each.index, each.payload, each.delivery_count) for each in batch]
+        book.took(self.now_s, self.plan.name, taken, batch.lease_id, waited=True)
+        book.done_with(self.now_s, indexes)
+        acks = [(Act(batch.lease_id, pb.OUTCOME_ACK), batch.ranges())]
+        for lost in await client.settle(queue, acks):
+            raise lost.error
+        book.settled(self.now_s, indexes)
+        self.run.sometimes(SETTLED_AT_MACRO)
+        return True
 
     async def _empty(self, client: aio.Client, queue: str) -> None:
         while True:

@@ -8,7 +8,7 @@ tables of routing weights and read them; in "publications" they stage rows and t
 "late_readers" they read the journal while it is trimmed; in "rebuilt" they go on in a pair that was formed anew; in
 "units" they take and put by one call; in "twins" one at each member acts on what its side gives it; in "links_between"
 they send to a second pair, which is struck too; in "reactions" they cancel, move and change what was sent before;
-in "gathering" they send the members of groups.
+in "gathering" they send the members of groups; in "macro" they use queues that stand for many.
 In "lying" a disk loses its last writes in silence, as both members stop.
 In "steps" two or three faults fall into each promotion and handoff. In "rot" members keep little of the log in memory,
 and bits turn over on their disks while they run. In "resync" an operator has members take everything anew.
@@ -25,6 +25,7 @@ from chaos.sim.clients.weights import draw_weights
 from chaos.sim.draw.clients import draw_clients, draw_kept, with_changes, with_groups
 from chaos.sim.draw.features import draw_gathering, draw_letters, draw_reactions, draw_requests
 from chaos.sim.draw.links import draw_links
+from chaos.sim.draw.macros import draw_macros
 from chaos.sim.draw.pipeline import draw_publications, draw_readers, draw_rebuilt, draw_twins, draw_units
 from chaos.sim.faults.kinds import at_other
 from chaos.sim.faults.table import KINDS
@@ -283,6 +284,14 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             clients=draw_links,
             beside=(*FEATURE_BESIDE, "link_cut", "crash"),
             at_other=0.5,
+        ),
+        "macro": Profile(
+            {**PIPELINE_FAULTS, "cut": 6, "client_cut": 6, "kill_in_sync": 6},
+            faults=(2, 10),
+            settings={"checkpoint_bytes": 3_000},
+            clients=draw_macros,
+            beside=(*FEATURE_BESIDE, "client_cut"),
+            is_apart=True,
         ),
         "gathering": Profile(
             {**FEATURE_FAULTS, "cut": 6, "client_cut": 6},

@@ -13,7 +13,18 @@ from typing import TYPE_CHECKING
 
 from chaos import checker
 from chaos.history import History, Message
-from chaos.sim.judges import departures, disks, letters, publications, sides, story, units, weights
+from chaos.sim.judges import (
+    departures,
+    disks,
+    letters,
+    macro_points,
+    macros,
+    publications,
+    sides,
+    story,
+    units,
+    weights,
+)
 from chaos.sim.judges.invariants import NUMBER, Name, name_of_lease
 from chaos.sim.judges.links import LINK
 from chaos.sim.pair.books import FATED, REQUESTS
@@ -76,7 +87,7 @@ def check(pair: Pair, memory: Memory) -> None:
         pair.run.violation(rule, problem)
     for problem in weights.broken(pair, memory.weights):
         pair.run.violation(weights.NAME, problem)
-    for rule, problem in publications.broken(pair, memory.publications):
+    for rule, problem in (*macros.broken(pair), *publications.broken(pair, memory.publications)):
         pair.run.violation(rule, problem)
     for rule, problems in (
         (units.NAME, units.broken(pair, memory.units)),
@@ -159,10 +170,12 @@ def _report(pair: Pair, queue: str, broken: dict[str, list[str]]) -> None:
 
 def checks_of(book: Book) -> tuple[checker.Check, ...]:
     """What can be asked of what was seen of this queue."""
+    if book.kind == macro_points.MACRO:
+        return ()  # its indexes are those of several queues; `macros` follows the log
     if book.kind in FATED or book.kind == LINK:
         return (checker.order_is_real,)
-    found = OF_QUEUE if book.kind in ("plain", "two", "ordered", sides.SIDED) else OF_ANY_QUEUE
-    if book.kind == "ordered" or len(book.consumers - {"drain"}) > 1:
+    found = OF_QUEUE if book.kind in ("plain", "two", "ordered", sides.SIDED, macro_points.RANKED) else OF_ANY_QUEUE
+    if book.kind in ("ordered", macro_points.RANKED) or len(book.consumers - {"drain"}) > 1:
         # What one of them was given and never got goes to another one late, and as a first delivery; groups are asked
         # about one by one.
         return found

@@ -162,7 +162,8 @@ class Fates:
         refused = {each.ordinal: each.reason for each in op.refusals}
         doubles = {each.ordinal: each.index for each in op.duplicates}
         accepted = [n for n in range(op.count) if n not in refused and n not in doubles]
-        self._check_room(shelf, op.dropped, len(accepted), REASON_QUEUE_FULL in refused.values())
+        is_full = REASON_QUEUE_FULL in refused.values() and (accepted or not op.macro_id)
+        self._check_room(shelf, op.dropped, len(accepted), bool(is_full))
         entered: list[Copy] = []
         for ordinal in range(op.count):
             place = op.ordinals[ordinal] if op.ordinals else op.first_ordinal + ordinal
@@ -191,7 +192,7 @@ class Fates:
             return
         for copy in entered:
             known = self.payloads.get(copy.payload)
-            if known is not None and not op.moved_from.queue_id:
+            if known is not None and not op.moved_from.queue_id and not (op.ordinals and known.entered == self._name):
                 self._require(False, PLACE, copy, f"is stored once more, as {name_of(known)} was")
             self.payloads[copy.payload] = copy
         if shelf.length > shelf.config.max_length:

@@ -10,6 +10,7 @@ import contextlib
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from chaos.sim.judges import macro_points
 from chaos.sim.judges.links import AT_SOURCE, AT_TARGET, AWAY, FOUND_AGAIN
 from chaos.sim.judges.sides import KNOWN_OUTPUT, OTHERS_STATE, OVER_TAKEOVER, PLACE_LOST, SUSPENDED_SIDE
 from failover import handoff, promotion
@@ -109,6 +110,7 @@ NAMED = MappingProxyType(
         "a reaction in a unit that was left to its deadline": "and no longer",
         "a reaction repeated after its answer, at either member": "and it got the first answer",
         "a delayed message cancelled, moved or changed": "before its time",
+        **macro_points.POINTS,
         SUSPENDED_SIDE: "K2: by its member alone, up to what that knew to be committed",
         OVER_TAKEOVER: "K2: nothing was taken back that it had acted on",
         PLACE_LOST: "K6: its twin was too far ahead of it",

@@ -96,8 +96,9 @@ class Book:
 
     name: str
     kind: str = "plain"
-    """plain, two (copies), volatile, conditional, immediate, ordered (groups), sided (PRODUCER replication), dead
-    (letters of another queue), changed: volatile at first, then as `changes` say; or one of `FATED`.
+    """plain, two (copies), volatile, conditional, immediate, ordered (groups), sided (PRODUCER replication), ranked
+    (priorities), macro (a macro queue), dead (letters of another queue), changed: volatile at first, then as `changes`
+    say; or one of `FATED`.
     """
     history: History = field(default_factory=History)
     refused: dict[Message, str] = field(default_factory=dict)
