@@ -69,6 +69,8 @@ class Machine:
         state.commit_index = log_index
         if state.rights.pending:
             state.rights.commit(log_index)
+        if state.selecting:
+            state.show_selected(log_index)
         pending = state.pending
         shown: dict[int, QueueState] = {}
         while pending and pending[0][0] <= log_index:

@@ -178,6 +178,8 @@ def queue_info(queue: QueueState, member: str, coming: int = 0) -> admin_pb2.Que
         info.sides.add(member=member_name, passed=index)
     for member_name, loss in sorted(queue.lost.items()):
         info.sides.add(member=member_name, passed=loss.after, lost=True, lost_until=loss.until, because=loss.because)
+    if queue.selection is not None:
+        info.last_selected = queue.selection.following - 1
     if totals.processed:
         info.mean_process_time.FromMicroseconds(totals.process_ms * 1_000 // totals.processed)
     info.created_at.FromMilliseconds(queue.created_ms)

@@ -108,15 +108,14 @@ def facts_of(prefix: Prefix, header: record_pb2.RecordHeader) -> list[Fact]:
         case "queue":
             queue = header.queue
             what = _ACTIONS.get(queue.action, JournalKind.JOURNAL_KIND_CONFIGURED)
-            gone = _ranges(JournalKind.JOURNAL_KIND_ACKED, queue.queue_id, [queue.gone] if queue.gone.count else [])
-            return [Fact(what, queue.queue_id, messages=queue.removed), *gone]
+            return [Fact(what, queue.queue_id, messages=queue.removed), *_of_passed(queue)]
         case "reply":
             # Where it ends under no lease, the queue has sides: it leaves by what they pass.
             return [_of_reply(header.reply)] if header.reply.lease_id else []
         case "remove":
             return _of_remove(header.remove)
-        case "save" | "passed":
-            return _of_save(header.save) if kind == "save" else _of_passed(header.passed)
+        case "save" | "passed" | "select":
+            return _of_ranges(header)
         case "reader" | "weights" | "side" | "macro" | "rights":
             return []  # it happened to no queue, and who follows the end would read of what he himself has led to
         case "stage":
@@ -156,13 +155,20 @@ def _of_remove(op: record_pb2.RemoveOp) -> list[Fact]:
     return _ranges(JournalKind.JOURNAL_KIND_REMOVED, op.queue_id, op.ranges)
 
 
-def _of_save(op: record_pb2.SaveOp) -> list[Fact]:
-    return _ranges(JournalKind.JOURNAL_KIND_SAVED, op.queue_id, op.ranges)
+def _of_ranges(header: record_pb2.RecordHeader) -> list[Fact]:
+    match header.WhichOneof("op"):
+        case "save":
+            return _ranges(JournalKind.JOURNAL_KIND_SAVED, header.save.queue_id, header.save.ranges)
+        case "select":
+            return _ranges(JournalKind.JOURNAL_KIND_SELECTED, header.select.queue_id, header.select.ranges)
+        case _:
+            return _of_passed(header.passed)
 
 
-def _of_passed(op: record_pb2.PassedOp) -> list[Fact]:
+def _of_passed(op: record_pb2.PassedOp | record_pb2.QueueOp) -> list[Fact]:
     """All sides have settled them."""
-    return _ranges(JournalKind.JOURNAL_KIND_ACKED, op.queue_id, [op.gone] if op.gone.count else [])
+    gone = [op.gone] if op.gone.count else op.gone_selected
+    return _ranges(JournalKind.JOURNAL_KIND_ACKED, op.queue_id, gone)
 
 
 def _of_settle(op: record_pb2.SettleOp) -> list[Fact]:

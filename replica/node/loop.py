@@ -129,6 +129,7 @@ class Node:
         """Whoever waits for the pending group commit."""
         self.group_wake = asyncio.Event()
         self.send_wake = asyncio.Event()
+        self.beat_wake = asyncio.Event()
         self.outbox: list[PeerFrame] = []
         """Control frames for the peer, in order, ahead of records."""
         self.outbox_open = False
@@ -238,7 +239,7 @@ class Node:
             effects = [] if _is_quiet(domain) else domain.take()
         if self.outbox or domain.source.has_more():
             self.send_wake.set()
-        if self.sides.served and domain.shared.peer:
+        if self.sides.served or self.sides.asks.peer:
             self.sides.on_step(domain)
 
     def _carry_out(self, domain: Domain, order: Order) -> None:

@@ -4,7 +4,7 @@ they have come (K1, K2, K6). Between two cores of one member: it decides nothing
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.delivery.rounds import Rounds, shown
 from replica.core.state.effects import Note
@@ -25,7 +25,9 @@ from replica.machine.plan.sides import (
     side_over,
 )
 from replica.machine.state.lockstep import SideOf
+from replica.machine.state.selection import SelectedRun
 from replica.machine.state.system_names import side_queue
+from replica.node.asking import Asks
 from tandemq.peer.v1.peer_service_pb2 import SidePassed
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE, QueueOp, RecordHeader
 from tandemq.v1.common_pb2 import IndexRange
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.machine import Machine, QueueState, Refused, SegmentSlice
+    from replica.node.asking import Dispatching
     from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 
 LOOK_MS = 100
@@ -47,18 +50,6 @@ SWEEP_MS = 10_000
 """Between two walks over all sides here, whatever is known of them; see `Sides.moving`."""
 BEAT_SIDES_MAX = 1_000
 """In one heartbeat; the others follow with the next ones, once the log says how far these are."""
-
-
-class Dispatching(Protocol):
-    """The loop of a member, as far as sides need it."""
-
-    domains: dict[int, Domain]
-
-    def paired(self) -> list[Domain]:
-        """The domains that the peer has too."""
-
-    def dispatch(self, domain: Domain) -> None:
-        """Carry out what a core asked for."""
 
 
 class _Sample(NamedTuple):
@@ -74,6 +65,7 @@ class Sides:
 
     def __init__(self, node: Dispatching) -> None:
         self._node = node
+        self.asks = Asks(node)
         self.own: Domain | None = None
         """The member's own domain; None: not yet there."""
         self.served: dict[int, SideOf] = {}
@@ -171,7 +163,7 @@ class Sides:
         if side is None or side.side is None:
             return True
         of = self._queue_of(side.side)
-        return of is not None and of.next_index >= side.next_index
+        return of is not None and of.given_end >= side.next_index
 
     def slices(self, of: SideOf, slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
         """Where the bodies are of messages that a side hands out."""
@@ -182,23 +174,37 @@ class Sides:
         found: list[SegmentSlice] = []
         for part in slices:
             counts = part.delivery_counts
-            ranges = [IndexRange(first=part.first_index, count=part.count)]
-            for each in machine.segments_of(of.queue_id, ranges):
-                at = each.first_index - part.first_index
-                found.append(each._replace(delivery_counts=counts[at : at + each.count] if counts else None))
+            for first, start, end in _runs_of(queue, part.first_index, part.count):
+                for each in machine.segments_of(of.queue_id, [IndexRange(first=start, count=end - start)]):
+                    number = first + each.first_index - start
+                    at = number - part.first_index
+                    mine = counts[at : at + each.count] if counts else None
+                    found.append(each._replace(first_index=number, delivery_counts=mine))
         return found
 
     # -- what the pair has committed ---------------------------------------------------------------------------------
 
     def on_step(self, domain: Domain) -> None:
-        """A domain of the pair has taken a step: where more is committed since, its sides are looked at. Whatever else
-        a step does to them is seen at the next tick.
+        """A domain has taken a step: where more is committed in one of the pair's since, its sides are looked at.
+        Whatever else a step does to them is seen at the next tick. In the own one a consumer may have credit again.
         """
+        if not domain.shared.peer:
+            self._on_own_step()
+            return
         machine = domain.shared.machine
         committed = machine.state.commit_index if machine is not None else 0
         if committed != self._committed.get(domain.shared.domain):
             self._committed[domain.shared.domain] = committed
             self.on_moved()
+
+    def _on_own_step(self) -> None:
+        if not self.asks.own:
+            return
+        asked = dict(self.asks.own)
+        for queue_id, of in self.served.items():
+            self._ask(queue_id, of)
+        if self.asks.own != asked:
+            self.asks.select()
 
     def on_moved(self) -> None:
         """More may be committed in the pair's domains."""
@@ -208,6 +214,19 @@ class Sides:
                 self._give(queue_id, of)
             if own is None or queue_id not in own.consumers.turns:
                 self.served.pop(queue_id, None)  # its consumer has left
+                self.asks.drop(of)
+            else:
+                self._ask(queue_id, of)
+        self.asks.select()
+
+    def _ask(self, queue_id: int, of: SideOf) -> None:
+        """For what its consumer has credit."""
+        own, queue = self._serving(), self._queue_of(of)
+        if own is None or queue is None or queue.selection is None or queue_id not in own.consumers.turns:
+            return
+        side = own.orders.machine.state.queues.get(queue_id)
+        if side is not None:
+            self.asks.note(of, queue, side, own.consumers.turns[queue_id][0].credit_messages)
 
     def _give(self, queue_id: int, of: SideOf) -> None:
         own = self._serving()
@@ -382,6 +401,7 @@ class Sides:
     def forget_peer(self) -> None:
         """Another session: the peer may have lost its disk meanwhile, and goes on from what the log says of it."""
         self._peer.clear()
+        self.asks.forget_peer()
 
     def _passed(self, domain: Domain, queue: QueueState) -> int:
         """How far the own side is on this member's disk; 0: it has none, or that is not known yet."""
@@ -403,6 +423,8 @@ class Sides:
     def _drop(self, own: Domain, side: QueueState) -> None:
         for number_of in (self.served, self.moving):
             number_of.pop(side.queue_id, None)
+        if side.side is not None:
+            self.asks.drop(side.side)
         self._settled.pop(side.queue_id, None)
         self._samples.pop(side.queue_id, None)
         self._like.pop(side.queue_id, None)
@@ -454,6 +476,13 @@ class Sides:
     def _order(self, domain: Domain, header: RecordHeader) -> None:
         domain.orders.order(header)
         self._node.dispatch(domain)
+
+
+def _runs_of(queue: QueueState, first: int, count: int) -> Iterable[SelectedRun]:
+    """Which messages of the pair's queue those of a side are, by rising index of the side."""
+    if queue.selection is not None:
+        return queue.selection.runs(first, first + count)
+    return (SelectedRun(first, first, first + count),)
 
 
 def _is_side(queue: QueueState, member: str, of: SideOf) -> bool:

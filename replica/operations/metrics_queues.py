@@ -145,8 +145,9 @@ def sides_behind(states: list[tuple[str, State]]) -> Iterable[Metric]:
     )
     for name, state in states:
         for queue in list(state.sided.values())[:QUEUES_MAX]:
+            waiting = 0 if queue.selection is None else queue.ready_count
             for side, passed in list((queue.passed or {}).items()):
-                lag.add_metric([name, queue.name, side], max(0, queue.visible_index - passed))
+                lag.add_metric([name, queue.name, side], max(0, queue.visible_end - passed + waiting))
             for side in [*(queue.passed or {}), *queue.lost]:
                 lost.add_metric([name, queue.name, side], side in queue.lost)
     return [lag, lost]

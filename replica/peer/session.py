@@ -300,7 +300,7 @@ class Session:
     # -- Heartbeat -------------------------------------------------------------------------------------------------
 
     async def _write_beats(self) -> None:
-        number = 0
+        number, loop = 0, asyncio.get_running_loop()
         while True:
             number += 1
             now = monotonic_ms()
@@ -313,6 +313,7 @@ class Session:
                     durable_index=d.shared.progress.durable_index,
                     commit_index=d.shared.progress.commit_index,
                     passed=self.node.sides.beat(d),
+                    asks=self.node.sides.asks.beat(d),
                 )
                 for d in self.node.paired()
             ]
@@ -325,7 +326,11 @@ class Session:
                 full=any(d.orders.is_full for d in self.node.paired()),
             )
             await self.beat.write(frame)
-            await asyncio.sleep(self.heartbeat_s)
+            wake = self.node.beat_wake
+            wake.clear()
+            timer = loop.call_later(self.heartbeat_s, wake.set)
+            await wake.wait()
+            timer.cancel()
 
     async def _read_beats(self) -> None:
         node = self.node
@@ -339,6 +344,8 @@ class Session:
                 domain = node.domains.get(beat.domain)
                 if beat.passed:
                     node.sides.on_beat(beat.domain, beat.passed)
+                if beat.asks or node.sides.asks.peer:
+                    node.sides.asks.on_beat(beat.domain, beat.asks)
                 if domain is not None and beat.role == Role.MASTER.value:
                     domain.on_heartbeat(beat)
                     node.dispatch(domain)

@@ -47,7 +47,11 @@ for _command in (export, unexport, find, configure, open_, close, alias, default
 @click.argument("name")
 @click.option("--configuring", is_flag=True, help="Leave it to be configured: queue configure and open follow.")
 @click.option("--replication", type=click.Choice(["none", "producer", "full"]))
-@click.option("--lockstep", type=click.Choice(["plain", "selected"]), help="--replication producer: plain.")
+@click.option(
+    "--lockstep",
+    type=click.Choice(["plain", "selected"]),
+    help="--replication producer: plain (default), or selected, which takes priorities and times.",
+)
 @click.option("--domain", help="Order domain. Default: main, or local when not replicated.")
 @attribute_options
 @target_option

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tandemq.cli.params import DURATION, PROPERTY, SIZE, Command
+from tandemq.client.sides import behind
 
 if TYPE_CHECKING:
     from tandemq.v1 import queue_admin_service_pb2 as admin
@@ -137,7 +138,7 @@ def facts_of(info: admin.QueueInfo) -> dict[str, Any]:
 
 def _side_of(info: admin.QueueInfo, side: admin.QueueSide) -> dict[str, Any]:
     """How far it is, and how far from the end; of one that has lost its place, what was given up and why."""
-    facts: dict[str, Any] = {"member": side.member, "passed": side.passed, "behind": info.last_index - side.passed}
+    facts: dict[str, Any] = {"member": side.member, "passed": side.passed, "behind": behind(info, side.passed)}
     return {**facts, "lost_until": side.lost_until, "because": side.because} if side.lost else facts
 
 

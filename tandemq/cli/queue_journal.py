@@ -24,7 +24,7 @@ KINDS = (
     *("enqueued", "leased", "taken", "acked", "released", "rejected", "extended", "replied", "expired", "lease_ended"),
     *("lost", "matured", "reply_timed_out", "moved", "dead_lettered", "dropped", "removed", "purged", "saved"),
     *("queue_created", "queue_deleted", "configured", "epoch_began"),
-    *("staged", "published", "unstaged", "nothing"),
+    *("staged", "published", "unstaged", "nothing", "selected"),
 )
 NUMBER_MAX = (1 << 64) - 1
 _HISTORY_ID = re.compile("[0-9a-f]{32}")

@@ -59,6 +59,7 @@ class JournalKind(IntEnum):
     PUBLISHED = pb.JOURNAL_KIND_PUBLISHED
     UNSTAGED = pb.JOURNAL_KIND_UNSTAGED
     NOTHING = pb.JOURNAL_KIND_NOTHING
+    SELECTED = pb.JOURNAL_KIND_SELECTED
 
 
 class JournalStart(NamedTuple):

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from tandemq.client import aio
+from tandemq.client.sides import behind
 from tandemq.errors import NotFound
 from tandemq.twin.faults import TwinFault
 from tandemq.twin.meeting import PREFIX, Asked, ask, asked_queue, latest, log_queue, logged, marks
@@ -66,10 +67,11 @@ async def look(client: aio.Client, name: str) -> SeenTwins:
         text = f"no twins {name!r} have begun at this pair; `tandemq twin ls` shows those that have"
         raise TwinFault("QUEUE_NOT_FOUND", text) from error
     log = await logged(client, name)
-    began, sides, last = latest(log, "began"), dict[str, int](), 0
+    began, sides, waiting = latest(log, "began"), dict[str, int](), dict[str, int]()
     try:
         info = await client.get_queue(inputs)
-        sides, last = {side.member: side.passed for side in info.sides}, info.last_index
+        sides = {side.member: side.passed for side in info.sides}
+        waiting = {side.member: behind(info, side.passed) for side in info.sides}
     except NotFound:
         pass  # deleted; what they said is still there
     twins = []
@@ -77,7 +79,7 @@ async def look(client: aio.Client, name: str) -> SeenTwins:
         said, passed = began.get(member, {}), sides.get(member, 0)
         running, version = await _is_running(client, name, member), said.get("version", "")
         who = said.get("at"), said.get("host", ""), said.get("pid", 0)
-        twins.append(SeenTwin(name, member, running, version, *who, passed, last - passed))
+        twins.append(SeenTwin(name, member, running, version, *who, passed, waiting.get(member, 0)))
     state = await client.writer_state(name, digests=True)
     sent = state.batch if state is not None else 0
     digest = f"{state.digests[sent]:016x}" if state is not None and sent in state.digests else ""

@@ -20,6 +20,7 @@ from typing import Any, Generic, Self, TypeVar
 from tandemq.client import aio
 from tandemq.client.consumer import Consumer
 from tandemq.client.delivery import DeliveryBatch
+from tandemq.client.sides import last_input
 from tandemq.errors import AlreadyExists
 from tandemq.twin.checks import check_seen, check_sides, member_at
 from tandemq.twin.codecs import JSON, Codec, check_json
@@ -182,7 +183,7 @@ class Twin(Generic[State]):
         snapshot = await asyncio.to_thread(self._snapshots.newest)
         if snapshot is not None:
             self._take(snapshot)
-            check_seen(self.index, inputs.last_index, options)
+            check_seen(self.index, last_input(inputs), options)
         await outputs.begin(*_place_of(snapshot))
         await meeting.forget_orders()
         await meeting.note("began", version=options.version, index=self.index, inputs=options.inputs)

@@ -42,6 +42,7 @@ class JournalKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     JOURNAL_KIND_PUBLISHED: _ClassVar[JournalKind]
     JOURNAL_KIND_UNSTAGED: _ClassVar[JournalKind]
     JOURNAL_KIND_NOTHING: _ClassVar[JournalKind]
+    JOURNAL_KIND_SELECTED: _ClassVar[JournalKind]
 
 class JournalPayload(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -77,6 +78,7 @@ JOURNAL_KIND_STAGED: JournalKind
 JOURNAL_KIND_PUBLISHED: JournalKind
 JOURNAL_KIND_UNSTAGED: JournalKind
 JOURNAL_KIND_NOTHING: JournalKind
+JOURNAL_KIND_SELECTED: JournalKind
 JOURNAL_PAYLOAD_UNSPECIFIED: JournalPayload
 JOURNAL_PAYLOAD_PRESENT: JournalPayload
 JOURNAL_PAYLOAD_VOLATILE: JournalPayload

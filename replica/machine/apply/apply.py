@@ -17,7 +17,7 @@ from replica.machine.apply.locks import lock, unlock
 from replica.machine.apply.moves import apply_remove, count_delivery, take_moved
 from replica.machine.apply.queue import apply_queue
 from replica.machine.apply.save import apply_save
-from replica.machine.apply.sides import apply_passed, apply_side
+from replica.machine.apply.sides import apply_passed, apply_select, apply_side
 from replica.machine.apply.stage import apply_staging, end_staged, note_unit, take_staged
 from replica.machine.apply.time import apply_expire, end_lease, place, return_messages, return_undone
 from replica.machine.features.batches import note_acked, note_batch
@@ -84,7 +84,7 @@ def apply(state: State, log_index: int, epoch: int, header: record_pb2.RecordHea
             apply_defaults(state, header.defaults)
             applied = Applied((), [])
         case _:
-            applied = _beside_queues(state, log_index, header)
+            applied = _beside_queues(state, log_index, epoch, header)
     applied = _note(state, log_index, applied)
     if header.request_id:
         touched = state.queues.get(queue_id)
@@ -114,7 +114,7 @@ def _note(state: State, log_index: int, applied: Applied) -> Applied:
     return applied
 
 
-def _beside_queues(state: State, log_index: int, header: record_pb2.RecordHeader) -> Applied:
+def _beside_queues(state: State, log_index: int, epoch: int, header: record_pb2.RecordHeader) -> Applied:
     """What is no operation on a queue."""
     kind = header.WhichOneof("op")
     match kind:
@@ -136,6 +136,8 @@ def _beside_queues(state: State, log_index: int, header: record_pb2.RecordHeader
             return apply_side(state, log_index, header.time_ms, header.side)
         case "passed":
             return apply_passed(state, log_index, header.time_ms, header.passed)
+        case "select":
+            return apply_select(state, log_index, lease_id_of(epoch, log_index), header)
         case _:
             assert kind == "role", f"no record is of kind {kind}"
             state.history_id = state.history_id or header.role.history_id  # a history gets its id once

@@ -10,6 +10,7 @@ from replica.machine.apply.sides import end_side, restart_side
 from replica.machine.apply.time import lose_volatile
 from replica.machine.state.changes import Applied
 from replica.machine.state.queue import QueueState
+from replica.machine.state.selection import SideOrder
 from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
@@ -48,7 +49,7 @@ def apply_queue(state: State, time_ms: int, op: record_pb2.QueueOp) -> Applied:
             assert op.action == record_pb2.QUEUE_ACTION_DESTROY, f"no action {op.action}"
             queue.members.remove(op.member)
             queue.closed_members.discard(op.member)
-            end_side(queue, time_ms, op, freed)
+            end_side(state, queue, time_ms, op, freed)
             if queue.members:
                 _close(state, queue, op.member, freed)
             else:
@@ -87,6 +88,8 @@ def _create(state: State, time_ms: int, op: record_pb2.QueueOp) -> None:
     if config.replication == admin_pb2.REPLICATION_PRODUCER:
         queue.passed = dict.fromkeys(sorted(op.members), 0)
         state.sided[op.queue_id] = queue
+        if config.lockstep == admin_pb2.LOCKSTEP_SELECTED:
+            queue.selection = SideOrder()
     state.ids[op.name] = op.queue_id
     state.next_queue_id = op.queue_id + 1
     state.schedule_queue(queue)

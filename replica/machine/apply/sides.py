@@ -9,13 +9,15 @@ from collections.abc import Collection
 
 from replica.machine.apply.completion import track
 from replica.machine.apply.lives import delete
+from replica.machine.apply.time import end_lease
+from replica.machine.sets.ranges import RangeSet
 from replica.machine.state.changes import Applied
 from replica.machine.state.lockstep import SideLoss, SideOf
-from replica.machine.state.queue import QueueState
+from replica.machine.state.queue import Lease, QueueState
 from replica.machine.state.segments import PRIORITY_DEFAULT
+from replica.machine.state.selection import SideOrder
 from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
-from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_CONSUMED, FINAL_STATE_REJECTED
 
@@ -76,7 +78,7 @@ def apply_passed(state: State, log_index: int, time_ms: int, op: record_pb2.Pass
         after = queue.passed.pop(loss.member)
         del queue.behind[loss.member]
         queue.lost[loss.member] = SideLoss(log_index, after, furthest, loss.because)
-    forget_passed(queue, op.gone, freed)
+    forget_passed(state, queue, op, freed)
     return Applied((op.queue_id,), freed)
 
 
@@ -91,8 +93,40 @@ def _note_behind(queue: QueueState, time_ms: int, moved: Collection[str]) -> Non
             queue.behind[member] = time_ms
 
 
-def forget_passed(queue: QueueState, gone: common_pb2.IndexRange, freed: list[int]) -> None:
+def apply_select(state: State, log_index: int, lease_id: int, header: record_pb2.RecordHeader) -> Applied:
+    """The next messages for all sides, under one lease that no time ends."""
+    op = header.select
+    queue = state.queues[op.queue_id]
+    selection = queue.selection
+    assert selection is not None, "messages are selected for sides alone"
+    assert op.first == selection.following, "each number is selected once"
+    runs = [(part.first, part.first + part.count) for part in op.ranges]
+    for start, end in runs:
+        assert queue.take_ready(start, end) == end - start, "selected what is not ready"
+    if not selection.lease_id:
+        lease = Lease(lease_id, op.queue_id, RangeSet(), b"", 0, 0, header.time_ms)
+        queue.leases[lease_id] = state.leases[lease_id] = lease
+        selection.lease_id = lease_id
+    held = queue.leases[selection.lease_id].ranges
+    for start, end in runs:
+        held.add(start, end)
+    selection.add(log_index, runs)
+    queue.last_activity_ms = header.time_ms
+    if log_index <= state.commit_index:
+        selection.visible = selection.following - 1
+    else:
+        state.selecting.append((log_index, op.queue_id, selection.following - 1))
+    return Applied((op.queue_id,), [])
+
+
+def forget_passed(
+    state: State, queue: QueueState, op: record_pb2.PassedOp | record_pb2.QueueOp, freed: list[int]
+) -> None:
     """Messages that all sides have passed."""
+    if queue.selection is not None:
+        _forget_selected(state, queue, queue.selection, op, freed)
+        return
+    gone = op.gone
     is_unanswered = queue.config.queue_type == admin_pb2.QUEUE_TYPE_TWO_WAY  # where its end is not known before
     final = FINAL_STATE_REJECTED if is_unanswered else FINAL_STATE_CONSUMED
     for low, high in list(queue.ready_in(gone.first, gone.first + gone.count)):
@@ -101,13 +135,31 @@ def forget_passed(queue: QueueState, gone: common_pb2.IndexRange, freed: list[in
         queue.totals.acked += high - low
 
 
-def end_side(queue: QueueState, time_ms: int, op: record_pb2.QueueOp, freed: list[int]) -> None:
+def _forget_selected(
+    state: State,
+    queue: QueueState,
+    selection: SideOrder,
+    op: record_pb2.PassedOp | record_pb2.QueueOp,
+    freed: list[int],
+) -> None:
+    for part in op.gone_selected:
+        lease = queue.leases[selection.lease_id]
+        lease.ranges.remove(part.first, part.first + part.count)
+        queue.forget(part.first, part.first + part.count, freed, FINAL_STATE_CONSUMED)
+        queue.totals.acked += part.count
+    selection.forget(selection.first - 1 + sum(part.count for part in op.gone_selected))
+    if selection.lease_id and not queue.leases[selection.lease_id].ranges:
+        end_lease(state, queue.leases[selection.lease_id])
+        selection.lease_id = 0
+
+
+def end_side(state: State, queue: QueueState, time_ms: int, op: record_pb2.QueueOp, freed: list[int]) -> None:
     """Its instance is destroyed: it holds back nothing any more."""
     if queue.passed is not None:
         for of_side in (queue.passed, queue.behind, queue.lost):
             of_side.pop(op.member, None)
         _note_behind(queue, time_ms, ())
-        forget_passed(queue, op.gone, freed)
+        forget_passed(state, queue, op, freed)
 
 
 def restart_side(queue: QueueState, time_ms: int, op: record_pb2.QueueOp) -> None:

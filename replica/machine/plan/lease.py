@@ -59,7 +59,7 @@ def plan_lease(state: State, now_ms: int, call: LeaseCall) -> record_pb2.RecordH
     time_ms = state.at(now_ms)
     messages_max = min(call.max_messages, state.limits.lease_messages_max)
     parts = call.wanted.narrow(queue, state.applied_index) if call.wanted else deliverable(queue)
-    runs = _choose(parts, time_ms, messages_max, call.max_bytes)
+    runs = choose(parts, time_ms, messages_max, call.max_bytes)
     if not runs:
         return None
     duration_ms = call.duration_ms or milliseconds(queue.config.lease_duration)
@@ -89,8 +89,8 @@ def immediate_problem(name: str) -> str:
     return f"queue {name} is TWO_WAY: its requests are delivered under a lease and answered by a reply; use LEASE"
 
 
-def _choose(parts: Iterator[Part], time_ms: int, messages_max: int, bytes_max: int) -> list[Run]:
-    """Sizes are the mean of the segment, as bodies are not looked at."""
+def choose(parts: Iterator[Part], time_ms: int, messages_max: int, bytes_max: int) -> list[Run]:
+    """The first ones that have not expired. Sizes are the mean of the segment, as bodies are not looked at."""
     runs: list[Run] = []
     room, room_bytes = messages_max, max(0, bytes_max)
     for part in parts:

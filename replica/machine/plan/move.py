@@ -14,7 +14,7 @@ from replica.machine.plan.dropping import NOTHING_LEAVES, Departing, room_with_d
 from replica.machine.plan.enqueue import EnqueueCall, header_of
 from replica.machine.plan.gathering import Unfit
 from replica.machine.plan.reply_copies import check_reply_tos
-from replica.machine.plan.sides import refuse_where_sides
+from replica.machine.plan.sides import refuse_where_plain, refuse_where_sides
 from replica.machine.sets.ranges import Run
 from replica.machine.sets.spans import SpanRow
 from replica.machine.state.errors import Refused, disabled
@@ -129,7 +129,7 @@ def dying_of(state: State, queue_id: int, from_index: int, limit: int) -> DyingR
 def plan_move(state: State, now_ms: int, call: MoveCall) -> record_pb2.RecordHeader:
     """Its body is a batch of the copies; the source's messages leave when it is applied."""
     source, to = state.numbered(call.queue_id), state.named(call.to)
-    refuse_where_sides(source, ONE_SIDE)
+    refuse_where_plain(source, ONE_SIDE)
     assert call.request_id not in state.requests, "find_request comes first"
     sources = [(source, call.indexes), *((state.numbered(queue_id), indexes) for queue_id, indexes in call.more)]
     count = sum(len(indexes) for _, indexes in sources)
@@ -215,7 +215,7 @@ class RemoveCall:
 
 def plan_remove(state: State, now_ms: int, call: RemoveCall) -> record_pb2.RecordHeader:
     queue = state.numbered(call.queue_id)
-    refuse_where_sides(queue, ONE_SIDE)
+    refuse_where_plain(queue, ONE_SIDE)
     assert call.request_id not in state.requests, "find_request comes first"
     runs = ranges_of(call.indexes)
     _check_there(queue, runs)

@@ -9,7 +9,7 @@ from typing import NoReturn
 from replica.machine.plan.dead_letters import check_taken, check_way
 from replica.machine.plan.fan_in import check_stays
 from replica.machine.plan.save import mark_change
-from replica.machine.plan.sides import put_destroyed, put_restarted, refuse_where_sides
+from replica.machine.plan.sides import put_destroyed, put_restarted, refuse_where_plain
 from replica.machine.state import config as rules
 from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
@@ -120,7 +120,7 @@ def _change(state: State, queue: QueueState, call: QueueCall) -> record_pb2.Queu
                 raise Refused(common_pb2.REASON_NOT_EMPTY, f"queue {queue.name} holds {queue.length} messages")
             op.removed = queue.length
         case record_pb2.QUEUE_ACTION_PURGE:
-            refuse_where_sides(queue, "what a purge removes one side may have been given already; delete the queue")
+            refuse_where_plain(queue, "what a purge removes one side may have been given already; delete the queue")
             op.removed = queue.ready_count + queue.blocked_count + queue.delayed.size + queue.dying.size
         case record_pb2.QUEUE_ACTION_OPEN | record_pb2.QUEUE_ACTION_CLOSE | record_pb2.QUEUE_ACTION_DESTROY:
             _check_move(queue, call)

@@ -7,14 +7,14 @@ settlements and what was released there are records of that domain alone, as of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from replica.machine.plan.columns import Columns
 from replica.machine.state.errors import Refused
 from replica.machine.state.lockstep import SideOf
 from replica.machine.state.queue import QueueState
-from replica.machine.state.segments import PRIORITY_DEFAULT
+from replica.machine.state.segments import PRIORITY_DEFAULT, Part
 from replica.machine.state.state import State
 from replica.machine.state.system_names import side_queue
 from tandemq.peer.v1 import record_pb2
@@ -29,7 +29,11 @@ GIVEN_BYTES_MAX = 1 << 20
 
 
 def check_plain(queue: QueueState, columns: Columns) -> None:
-    """Raises Refused (BAD_ATTRIBUTE) for messages that ask for another place than the next one, or for an end."""
+    """Raises Refused (BAD_ATTRIBUTE) for messages that ask for another place than the next one, or for an end, where
+    the index is the place.
+    """
+    if queue.selection is not None:
+        return
     asked = {
         "priority": any(priority != PRIORITY_DEFAULT for priority in columns.priorities),
         "ttl": any(columns.ttls_ms),
@@ -40,6 +44,14 @@ def check_plain(queue: QueueState, columns: Columns) -> None:
         if is_asked:
             text = f"queue {queue.name} has lockstep PLAIN, where message k is the one with index k: leave out {name}"
             raise Refused(common_pb2.REASON_BAD_ATTRIBUTE, text, {"attribute": name})
+
+
+def refuse_where_plain(queue: QueueState, what: str) -> None:
+    """Raises Refused (CONFIG_ERROR) where the queue has sides and its indexes are their order: `what` would be seen by
+    one of them alone. With lockstep SELECTED what is selected is leased, and everything else may go (K5).
+    """
+    if queue.selection is None:
+        refuse_where_sides(queue, what)
 
 
 def refuse_where_sides(queue: QueueState, what: str) -> None:
@@ -73,15 +85,24 @@ def next_given(of: QueueState, side: QueueState) -> Portion | None:
     then takes back cannot undo that.
     """
     room = READY_MAX - side.ready_count
-    first, below = side.next_index, min(of.visible_index + 1, side.next_index + room)
+    first, below = side.next_index, min(of.visible_end + 1, side.next_index + room)
     count = size = 0
-    for part in of.segments.parts(first, below) if first < below else ():
+    for part in _given_parts(of, first, below) if first < below else ():
         mean = part.payload_bytes // part.live
         for _ in range(part.start, part.end):
             if count and size + mean > GIVEN_BYTES_MAX:
                 return Portion(first, count, size)
             count, size = count + 1, size + mean
     return Portion(first, count, size) if count else None
+
+
+def _given_parts(of: QueueState, first: int, below: int) -> Iterator[Part]:
+    """In the order in which sides are given them."""
+    if of.selection is None:
+        yield from of.segments.parts(first, below)
+        return
+    for _, start, end in of.selection.runs(first, below):
+        yield from of.segments.parts(start, end)
 
 
 def plan_given(state: State, now_ms: int, side: QueueState, given: Portion) -> record_pb2.RecordHeader:
@@ -137,6 +158,9 @@ def _config_of(queue: QueueState) -> admin_pb2.QueueConfig:
     config.queue_type = admin_pb2.QUEUE_TYPE_ONE_WAY  # its senders ask the pair's queue
     config.enqueue_enabled = False
     config.ClearField("lockstep")
+    if queue.selection is not None:  # what it has selected, and nothing else is given, neither ends nor is dropped (K5)
+        config.ClearField("default_ttl")
+        config.reactions_enabled, config.overflow = False, admin_pb2.OVERFLOW_REJECT
     config.ClearField("enqueue_enabled_at")
     config.ClearField("dequeue_enabled_at")  # the pair's master says when
     config.ClearField("empty_idle_expiry")
@@ -166,26 +190,31 @@ def plan_passed(
     """
     known = queue.passed
     assert known is not None, "only a queue with PRODUCER replication has sides"
-    moved = {member: min(marks.get(member, 0), queue.visible_index) for member in known}
+    moved = {member: min(marks.get(member, 0), queue.visible_end) for member in known}
     moved = {member: index for member, index in sorted(moved.items()) if index > known[member]}
     if not moved:
         return None
     op = record_pb2.PassedOp(queue_id=queue.queue_id)
     for member, index in moved.items():
         op.marks.add(member=member, index=index)
-    _put_gone(queue, {**known, **moved}, op.gone)
+    _put_gone(queue, {**known, **moved}, op)
     return record_pb2.RecordHeader(time_ms=state.at(now_ms), passed=op)
 
 
-def _put_gone(queue: QueueState, passed: Mapping[str, int], gone: common_pb2.IndexRange) -> None:
+def _put_gone(queue: QueueState, passed: Mapping[str, int], op: record_pb2.PassedOp | record_pb2.QueueOp) -> None:
     """Which messages nobody wants any more, when the sides that hold something back are so far."""
     until, first = min(passed.values(), default=0), _first_held(queue)
-    if first <= until:
-        gone.first, gone.count = first, until + 1 - first
+    if queue.selection is not None:
+        for _, start, end in queue.selection.runs(first, until + 1):
+            op.gone_selected.add(first=start, count=end - start)
+    elif first <= until:
+        op.gone.first, op.gone.count = first, until + 1 - first
 
 
 def _first_held(queue: QueueState) -> int:
-    """Index of the first message in a queue with sides, where nobody leases anything; the next one when it is empty."""
+    """The first message of a queue with sides that one of them may still be given; the next one when there is none."""
+    if queue.selection is not None:
+        return queue.selection.first
     return min((level.first for level in queue.ready if level.size), default=queue.next_index)
 
 
@@ -224,7 +253,7 @@ def plan_lost(state: State, now_ms: int, queue: QueueState, late: Mapping[str, s
     op = record_pb2.PassedOp(queue_id=queue.queue_id)
     for member, because in sorted(late.items()):
         op.lost.add(member=member, because=because)
-    _put_gone(queue, {member: index for member, index in passed.items() if member not in late}, op.gone)
+    _put_gone(queue, {member: index for member, index in passed.items() if member not in late}, op)
     return record_pb2.RecordHeader(time_ms=state.at(now_ms), passed=op)
 
 
@@ -232,7 +261,7 @@ def put_destroyed(queue: QueueState, op: record_pb2.QueueOp) -> None:
     """An instance goes with its side: what it alone has held back goes too."""
     passed = queue.passed or {}
     if op.member in passed:
-        _put_gone(queue, {member: index for member, index in passed.items() if member != op.member}, op.gone)
+        _put_gone(queue, {member: index for member, index in passed.items() if member != op.member}, op)
 
 
 def put_restarted(queue: QueueState, op: record_pb2.QueueOp, after: int | None) -> None:
@@ -243,7 +272,7 @@ def put_restarted(queue: QueueState, op: record_pb2.QueueOp, after: int | None) 
     if op.member not in queue.lost:
         text = f"the side of queue {queue.name} at {op.member or 'no member'} has not lost its place"
         raise Refused(common_pb2.REASON_INVALID_STATE, text, {"queue": queue.name, "member": op.member})
-    last, kept = queue.next_index - 1, _first_held(queue)
+    last, kept = queue.given_end - 1, _first_held(queue)
     op.side_after = kept - 1 if after is None else after
     if not kept - 1 <= op.side_after <= last:
         text = f"queue {queue.name} holds messages {kept} to {last}: its side can begin after {kept - 1} to {last}"

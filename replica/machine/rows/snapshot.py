@@ -36,6 +36,7 @@ from replica.machine.state.limits import Limits
 from replica.machine.state.lockstep import SideLoss, SideOf
 from replica.machine.state.queue import Lease, QueueState, Totals, Unsaved
 from replica.machine.state.segments import COLUMNS, Extra, Segments, extra_of
+from replica.machine.state.selection import SideOrder
 from replica.machine.state.state import State
 from replica.machine.state.versions import Versions
 from tandemq.v1 import common_pb2
@@ -137,6 +138,7 @@ class _QueueRow(msgspec.Struct, array_like=True):
     restarted_ms: list[tuple[str, int]] = msgspec.field(default_factory=list)
     side_restarted_ms: int = 0
     denied: list[tuple[int, bytes]] = msgspec.field(default_factory=list)
+    selection: tuple[int, int, list[bytes]] | None = None
 
 
 class _RequestRows(msgspec.Struct, array_like=True):
@@ -250,7 +252,18 @@ def _queue_row(queue: QueueState) -> _QueueRow:
         restarted_ms=sorted(queue.restarted_ms.items()),
         side_restarted_ms=0 if queue.side is None else queue.side.restarted_ms,
         denied=queue.kept.denied_rows() if queue.kept else [],
+        selection=None if queue.selection is None else _selection_row(queue.selection),
     )
+
+
+def _selection_row(selection: SideOrder) -> tuple[int, int, list[bytes]]:
+    return selection.first, selection.lease_id, [bytes_of(column) for column in selection.columns()]
+
+
+def _selection(row: tuple[int, int, list[bytes]]) -> SideOrder:
+    first, lease_id, columns = row
+    indexes, logs, lasts = (column_of("Q", data) for data in columns)
+    return SideOrder.from_columns(first, lease_id, (indexes, logs, lasts))
 
 
 def snapshot(state: State) -> bytes:
@@ -324,7 +337,7 @@ def restore(data: bytes, limits: Limits) -> State:
 
 def _derive(state: State) -> None:
     """What is not in the snapshot because it follows from it."""
-    pending = []
+    pending, selecting = [], []
     for queue in state.queues.values():
         if queue.dying.size:
             state.dying[queue.queue_id] = None
@@ -336,11 +349,16 @@ def _derive(state: State) -> None:
             state.sided[queue.queue_id] = queue
         if queue.side is not None:
             state.own_sides[queue.queue_id] = queue
+        if queue.selection is not None:
+            queue.selection.visible = queue.selection.committed(state.commit_index)
+            later = queue.selection.beyond(state.commit_index)
+            selecting += [(log_index, queue.queue_id, last) for log_index, last in later]
         beyond = queue.segments.after(state.commit_index)
         committed = (beyond[0][1] if beyond else queue.next_index) - 1
         queue.visible_index = state.stages.seen(queue.queue_id, committed)
         pending += [(log_index, queue.queue_id, first + count - 1) for log_index, first, count in beyond]
     state.pending.extend(sorted(pending))
+    state.selecting.extend(sorted(selecting))
     state.rebuild_schedules()
 
 
@@ -398,6 +416,7 @@ def _queue(row: _QueueRow) -> QueueState:
     queue.restarted_ms = dict(row.restarted_ms)
     queue.behind = dict(row.behind)
     queue.lost = {each[0]: SideLoss(*each[1:]) for each in row.lost}
+    queue.selection = None if row.selection is None else _selection(row.selection)
     keep_lines(queue)
     if queue.groups is not None:
         queue.groups.blocked = [PagedSet(range_set(edges)) for edges in row.blocked]

@@ -14,7 +14,7 @@ from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2
 
 PRODUCER = admin_pb2.REPLICATION_PRODUCER
-_TIMES = ("default_ttl", "retry_delay_min", "retry_delay_max")
+_RETRIES = ("retry_delay_min", "retry_delay_max")
 
 
 class SideOf(NamedTuple):
@@ -65,21 +65,20 @@ def check_lockstep(config: admin_pb2.QueueConfig) -> None:
         if config.lockstep:
             raise _bad("lockstep is an attribute of queues with replication PRODUCER; leave it out, or ask for that")
         return
-    if config.lockstep != admin_pb2.LOCKSTEP_PLAIN:
-        text = "lockstep SELECTED is not available yet; ask for PLAIN, where message k is the one with index k"
-        raise Refused(common_pb2.REASON_CONFIG_ERROR, text, {"attribute": "lockstep"})
-    unlike = [name for name in _TIMES if config.HasField(name) and getattr(config, name).ByteSize()]
-    unlike += ["overflow"] if config.overflow == admin_pb2.OVERFLOW_DROP_HEAD else []
-    unlike += ["reactions_enabled"] if config.reactions_enabled else []
+    is_plain = config.lockstep == admin_pb2.LOCKSTEP_PLAIN
+    unlike = _until_selected(config) if is_plain else []
+    unlike += [name for name in _RETRIES if config.HasField(name) and getattr(config, name).ByteSize()]
     unlike += ["max_deliveries"] if config.max_deliveries else []
     unlike += ["dead_letter_queue"] if config.dead_letter_queue or not config.HasField("dead_letter_queue") else []
     unlike += ["persistence"] if config.persistence != admin_pb2.PERSISTENCE_PERSISTENT else []
+    # An answer names its request by the index of a delivery, which is a number of the selection there.
+    unlike += ["queue_type"] if config.queue_type == admin_pb2.QUEUE_TYPE_TWO_WAY and not is_plain else []
     if unlike:
-        text = (
-            f"{', '.join(unlike)}: with replication PRODUCER and lockstep PLAIN one side would miss what the "
-            "other was given: no times, no dropping, no dead letters, no reactions, nothing volatile"
-        )
-        raise _bad(text, unlike[0])
+        none = "no times, no dropping, no dead letters, no reactions, nothing volatile"
+        if not is_plain:
+            none = "no delivery limit, no delay of a retry, no dead letters, no answers, nothing volatile"
+        how = f"replication PRODUCER and lockstep {'PLAIN' if is_plain else 'SELECTED'}"
+        raise _bad(f"{', '.join(unlike)}: with {how} one side would miss what the other was given: {none}", unlike[0])
     wrong = ["group_mode"] if config.group_mode != admin_pb2.GROUP_MODE_NONE else []
     wrong += ["default_settle"] if config.default_settle == service_pb2.SETTLE_MODE_IMMEDIATE else []
     wrong += ["max_consumers"] if config.max_consumers != 1 else []
@@ -89,6 +88,13 @@ def check_lockstep(config: admin_pb2.QueueConfig) -> None:
             "under leases, in one order"
         )
         raise Refused(common_pb2.REASON_CONFIG_ERROR, text, {"attribute": wrong[0]})
+
+
+def _until_selected(config: admin_pb2.QueueConfig) -> list[str]:
+    """What it has that takes messages away before a side was given them: nobody knows that of a PLAIN one (K3, K5)."""
+    found = ["default_ttl"] if config.HasField("default_ttl") and config.default_ttl.ByteSize() else []
+    found += ["overflow"] if config.overflow == admin_pb2.OVERFLOW_DROP_HEAD else []
+    return found + (["reactions_enabled"] if config.reactions_enabled else [])
 
 
 def _bad(text: str, attribute: str = "lockstep") -> Refused:

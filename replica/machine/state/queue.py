@@ -24,6 +24,7 @@ from replica.machine.state.groups import Groups
 from replica.machine.state.kept import KeptIndex
 from replica.machine.state.lockstep import SideLoss, SideOf
 from replica.machine.state.segments import PLAIN, PRIORITIES, PRIORITY_DEFAULT, Part, Segments
+from replica.machine.state.selection import SideOrder
 from replica.machine.state.versions import Versions
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2
@@ -130,6 +131,7 @@ class QueueState:
         "restarted_ms",
         "row",
         "segments",
+        "selection",
         "settled",
         "settled_order",
         "side",
@@ -188,10 +190,21 @@ class QueueState:
         self.behind: dict[str, int] = {}
         self.lost: dict[str, SideLoss] = {}
         self.restarted_ms: dict[str, int] = {}  # when one has begun anew last
+        self.selection: SideOrder | None = None  # lockstep SELECTED: which message its sides are given as the k-th
         self.side: SideOf | None = None  # the pair's queue that this one is a side of; None: it is none
         self.totals = Totals()
         self.row = b""  # in the last snapshot; empty: touched since
         self.completions: Completions | None = None  # of the types whose senders may ask for more than STORED
+
+    @property
+    def visible_end(self) -> int:
+        """Of a queue with sides: up to there they may be given messages (K2)."""
+        return self.visible_index if self.selection is None else self.selection.visible
+
+    @property
+    def given_end(self) -> int:
+        """Of a queue with sides: what they are given next, once it is committed, and there."""
+        return self.next_index if self.selection is None else self.selection.following
 
     @property
     def ready_count(self) -> int:

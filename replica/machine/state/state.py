@@ -85,6 +85,8 @@ class State:
         self.gathering: set[int] = set()  # queues with group_mode COMPLETE
         self.idle = IdleQueues(self.queues)
         self.enabling = Schedule(self._enabling)  # 0: sending, 1: receiving
+        # Log index, queue and last number of what was selected for sides beyond the commit index, by rising log index.
+        self.selecting: deque[tuple[int, int, int]] = deque()
         self.stage_ends = Schedule(self._stage_ends)  # by the stage's number
         # What ends by itself: of the early ones the end is not before the next millisecond (plan_time.GRACE_MS).
         self.early_ends = (self.lease_ends, self.delay_ends)
@@ -163,6 +165,14 @@ class State:
     def _stage_ends(self, due: Due) -> bool:
         stage_id = self.stages.numbers.get(due.ident)
         return stage_id is not None and self.stages.by_id[stage_id].expires_at_ms == due.when_ms
+
+    def show_selected(self, log_index: int) -> None:
+        """What was selected up to that record may be given to sides (K3)."""
+        while self.selecting and self.selecting[0][0] <= log_index:
+            _, queue_id, last = self.selecting.popleft()
+            queue = self.queues.get(queue_id)
+            if queue is not None and queue.selection is not None:
+                queue.selection.visible = last
 
     def show_later(self, log_index: int, queue_id: int) -> None:
         """What a publication has hidden in a queue is to be seen once that record is committed."""

@@ -450,20 +450,30 @@ class HeartbeatFrame(_message.Message):
     def __init__(self, member: _Optional[str] = ..., number: _Optional[int] = ..., heard_ago_ms: _Optional[int] = ..., domains: _Optional[_Iterable[_Union[DomainHeartbeat, _Mapping]]] = ..., write_stall_ms: _Optional[int] = ..., room_bytes: _Optional[int] = ..., full: bool = ...) -> None: ...
 
 class DomainHeartbeat(_message.Message):
-    __slots__ = ("domain", "epoch", "role", "durable_index", "commit_index", "passed")
+    __slots__ = ("domain", "epoch", "role", "durable_index", "commit_index", "passed", "asks")
     DOMAIN_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]
     DURABLE_INDEX_FIELD_NUMBER: _ClassVar[int]
     COMMIT_INDEX_FIELD_NUMBER: _ClassVar[int]
     PASSED_FIELD_NUMBER: _ClassVar[int]
+    ASKS_FIELD_NUMBER: _ClassVar[int]
     domain: int
     epoch: int
     role: _common_pb2.Role
     durable_index: int
     commit_index: int
     passed: _containers.RepeatedCompositeFieldContainer[SidePassed]
-    def __init__(self, domain: _Optional[int] = ..., epoch: _Optional[int] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., durable_index: _Optional[int] = ..., commit_index: _Optional[int] = ..., passed: _Optional[_Iterable[_Union[SidePassed, _Mapping]]] = ...) -> None: ...
+    asks: _containers.RepeatedCompositeFieldContainer[SideAsk]
+    def __init__(self, domain: _Optional[int] = ..., epoch: _Optional[int] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., durable_index: _Optional[int] = ..., commit_index: _Optional[int] = ..., passed: _Optional[_Iterable[_Union[SidePassed, _Mapping]]] = ..., asks: _Optional[_Iterable[_Union[SideAsk, _Mapping]]] = ...) -> None: ...
+
+class SideAsk(_message.Message):
+    __slots__ = ("queue_id", "until")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    until: int
+    def __init__(self, queue_id: _Optional[int] = ..., until: _Optional[int] = ...) -> None: ...
 
 class SidePassed(_message.Message):
     __slots__ = ("queue_id", "index", "restarted_ms")

@@ -83,7 +83,7 @@ WEIGHTS_ACTION_PUBLISH: WeightsAction
 WEIGHTS_ACTION_DELETE: WeightsAction
 
 class RecordHeader(_message.Message):
-    __slots__ = ("time_ms", "request_id", "request_hash", "enqueue", "lease", "settle", "expire", "queue", "role", "reply", "alias", "defaults", "remove", "save", "reader", "txn", "stage", "publish", "unstage", "release", "weights", "side", "passed", "macro", "rights")
+    __slots__ = ("time_ms", "request_id", "request_hash", "enqueue", "lease", "settle", "expire", "queue", "role", "reply", "alias", "defaults", "remove", "save", "reader", "txn", "select", "stage", "publish", "unstage", "release", "weights", "side", "passed", "macro", "rights")
     TIME_MS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_HASH_FIELD_NUMBER: _ClassVar[int]
@@ -100,6 +100,7 @@ class RecordHeader(_message.Message):
     SAVE_FIELD_NUMBER: _ClassVar[int]
     READER_FIELD_NUMBER: _ClassVar[int]
     TXN_FIELD_NUMBER: _ClassVar[int]
+    SELECT_FIELD_NUMBER: _ClassVar[int]
     STAGE_FIELD_NUMBER: _ClassVar[int]
     PUBLISH_FIELD_NUMBER: _ClassVar[int]
     UNSTAGE_FIELD_NUMBER: _ClassVar[int]
@@ -125,6 +126,7 @@ class RecordHeader(_message.Message):
     save: SaveOp
     reader: ReaderOp
     txn: TxnOp
+    select: SelectOp
     stage: StageOp
     publish: PublishOp
     unstage: UnstageOp
@@ -134,7 +136,7 @@ class RecordHeader(_message.Message):
     passed: PassedOp
     macro: MacroOp
     rights: RightsOp
-    def __init__(self, time_ms: _Optional[int] = ..., request_id: _Optional[bytes] = ..., request_hash: _Optional[int] = ..., enqueue: _Optional[_Union[EnqueueOp, _Mapping]] = ..., lease: _Optional[_Union[LeaseOp, _Mapping]] = ..., settle: _Optional[_Union[SettleOp, _Mapping]] = ..., expire: _Optional[_Union[ExpireOp, _Mapping]] = ..., queue: _Optional[_Union[QueueOp, _Mapping]] = ..., role: _Optional[_Union[RoleOp, _Mapping]] = ..., reply: _Optional[_Union[ReplyOp, _Mapping]] = ..., alias: _Optional[_Union[AliasOp, _Mapping]] = ..., defaults: _Optional[_Union[DefaultsOp, _Mapping]] = ..., remove: _Optional[_Union[RemoveOp, _Mapping]] = ..., save: _Optional[_Union[SaveOp, _Mapping]] = ..., reader: _Optional[_Union[ReaderOp, _Mapping]] = ..., txn: _Optional[_Union[TxnOp, _Mapping]] = ..., stage: _Optional[_Union[StageOp, _Mapping]] = ..., publish: _Optional[_Union[PublishOp, _Mapping]] = ..., unstage: _Optional[_Union[UnstageOp, _Mapping]] = ..., release: _Optional[_Union[ReleaseOp, _Mapping]] = ..., weights: _Optional[_Union[WeightsOp, _Mapping]] = ..., side: _Optional[_Union[SideOp, _Mapping]] = ..., passed: _Optional[_Union[PassedOp, _Mapping]] = ..., macro: _Optional[_Union[MacroOp, _Mapping]] = ..., rights: _Optional[_Union[RightsOp, _Mapping]] = ...) -> None: ...
+    def __init__(self, time_ms: _Optional[int] = ..., request_id: _Optional[bytes] = ..., request_hash: _Optional[int] = ..., enqueue: _Optional[_Union[EnqueueOp, _Mapping]] = ..., lease: _Optional[_Union[LeaseOp, _Mapping]] = ..., settle: _Optional[_Union[SettleOp, _Mapping]] = ..., expire: _Optional[_Union[ExpireOp, _Mapping]] = ..., queue: _Optional[_Union[QueueOp, _Mapping]] = ..., role: _Optional[_Union[RoleOp, _Mapping]] = ..., reply: _Optional[_Union[ReplyOp, _Mapping]] = ..., alias: _Optional[_Union[AliasOp, _Mapping]] = ..., defaults: _Optional[_Union[DefaultsOp, _Mapping]] = ..., remove: _Optional[_Union[RemoveOp, _Mapping]] = ..., save: _Optional[_Union[SaveOp, _Mapping]] = ..., reader: _Optional[_Union[ReaderOp, _Mapping]] = ..., txn: _Optional[_Union[TxnOp, _Mapping]] = ..., select: _Optional[_Union[SelectOp, _Mapping]] = ..., stage: _Optional[_Union[StageOp, _Mapping]] = ..., publish: _Optional[_Union[PublishOp, _Mapping]] = ..., unstage: _Optional[_Union[UnstageOp, _Mapping]] = ..., release: _Optional[_Union[ReleaseOp, _Mapping]] = ..., weights: _Optional[_Union[WeightsOp, _Mapping]] = ..., side: _Optional[_Union[SideOp, _Mapping]] = ..., passed: _Optional[_Union[PassedOp, _Mapping]] = ..., macro: _Optional[_Union[MacroOp, _Mapping]] = ..., rights: _Optional[_Union[RightsOp, _Mapping]] = ...) -> None: ...
 
 class MacroOp(_message.Message):
     __slots__ = ("action", "macro_id", "name", "relationship", "policy", "queue_id", "priority")
@@ -182,17 +184,29 @@ class SideOp(_message.Message):
     restarted_ms: int
     def __init__(self, domain: _Optional[int] = ..., history_id: _Optional[bytes] = ..., queue_id: _Optional[int] = ..., side_id: _Optional[int] = ..., begins: bool = ..., name: _Optional[str] = ..., config: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ..., member: _Optional[str] = ..., first: _Optional[int] = ..., count: _Optional[int] = ..., payload_bytes: _Optional[int] = ..., restarted_ms: _Optional[int] = ...) -> None: ...
 
+class SelectOp(_message.Message):
+    __slots__ = ("queue_id", "first", "ranges")
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    RANGES_FIELD_NUMBER: _ClassVar[int]
+    queue_id: int
+    first: int
+    ranges: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
+    def __init__(self, queue_id: _Optional[int] = ..., first: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ...) -> None: ...
+
 class PassedOp(_message.Message):
-    __slots__ = ("queue_id", "marks", "gone", "lost")
+    __slots__ = ("queue_id", "marks", "gone", "lost", "gone_selected")
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     MARKS_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
+    GONE_SELECTED_FIELD_NUMBER: _ClassVar[int]
     queue_id: int
     marks: _containers.RepeatedCompositeFieldContainer[SideMark]
     gone: _common_pb2.IndexRange
     lost: _containers.RepeatedCompositeFieldContainer[SideLoss]
-    def __init__(self, queue_id: _Optional[int] = ..., marks: _Optional[_Iterable[_Union[SideMark, _Mapping]]] = ..., gone: _Optional[_Union[_common_pb2.IndexRange, _Mapping]] = ..., lost: _Optional[_Iterable[_Union[SideLoss, _Mapping]]] = ...) -> None: ...
+    gone_selected: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
+    def __init__(self, queue_id: _Optional[int] = ..., marks: _Optional[_Iterable[_Union[SideMark, _Mapping]]] = ..., gone: _Optional[_Union[_common_pb2.IndexRange, _Mapping]] = ..., lost: _Optional[_Iterable[_Union[SideLoss, _Mapping]]] = ..., gone_selected: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ...) -> None: ...
 
 class SideLoss(_message.Message):
     __slots__ = ("member", "because")
@@ -479,7 +493,7 @@ class QueueRanges(_message.Message):
     def __init__(self, queue_id: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ...) -> None: ...
 
 class QueueOp(_message.Message):
-    __slots__ = ("action", "queue_id", "name", "config", "member", "members", "open_members", "removed", "configuring", "save_below", "save_marked", "side_after", "gone")
+    __slots__ = ("action", "queue_id", "name", "config", "member", "members", "open_members", "removed", "configuring", "save_below", "save_marked", "side_after", "gone", "gone_selected")
     ACTION_FIELD_NUMBER: _ClassVar[int]
     QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -493,6 +507,7 @@ class QueueOp(_message.Message):
     SAVE_MARKED_FIELD_NUMBER: _ClassVar[int]
     SIDE_AFTER_FIELD_NUMBER: _ClassVar[int]
     GONE_FIELD_NUMBER: _ClassVar[int]
+    GONE_SELECTED_FIELD_NUMBER: _ClassVar[int]
     action: QueueAction
     queue_id: int
     name: str
@@ -506,7 +521,8 @@ class QueueOp(_message.Message):
     save_marked: bool
     side_after: int
     gone: _common_pb2.IndexRange
-    def __init__(self, action: _Optional[_Union[QueueAction, str]] = ..., queue_id: _Optional[int] = ..., name: _Optional[str] = ..., config: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ..., member: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., open_members: _Optional[_Iterable[str]] = ..., removed: _Optional[int] = ..., configuring: bool = ..., save_below: _Optional[int] = ..., save_marked: bool = ..., side_after: _Optional[int] = ..., gone: _Optional[_Union[_common_pb2.IndexRange, _Mapping]] = ...) -> None: ...
+    gone_selected: _containers.RepeatedCompositeFieldContainer[_common_pb2.IndexRange]
+    def __init__(self, action: _Optional[_Union[QueueAction, str]] = ..., queue_id: _Optional[int] = ..., name: _Optional[str] = ..., config: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ..., member: _Optional[str] = ..., members: _Optional[_Iterable[str]] = ..., open_members: _Optional[_Iterable[str]] = ..., removed: _Optional[int] = ..., configuring: bool = ..., save_below: _Optional[int] = ..., save_marked: bool = ..., side_after: _Optional[int] = ..., gone: _Optional[_Union[_common_pb2.IndexRange, _Mapping]] = ..., gone_selected: _Optional[_Iterable[_Union[_common_pb2.IndexRange, _Mapping]]] = ...) -> None: ...
 
 class ReplyOp(_message.Message):
     __slots__ = ("queue_id", "lease_id", "index", "reply_to", "correlation_id", "ordinal", "fingerprint")

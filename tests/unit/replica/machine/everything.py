@@ -41,6 +41,7 @@ from replica.machine.plan.lock import LockCall, plan_lock
 from replica.machine.plan.names import AliasCall, DefaultsCall, plan_alias, plan_defaults
 from replica.machine.plan.react import Copies, DeniedHit, ReactCall, plan_deny, plan_keep, plan_react
 from replica.machine.plan.reply import plan_reply
+from replica.machine.plan.selecting import plan_select
 from replica.machine.plan.sides import next_given, plan_given, plan_lost, plan_passed, plan_side
 from replica.machine.plan.stage import plan_publish, plan_stage, plan_staged
 from replica.machine.plan.time import next_due_ms
@@ -75,6 +76,7 @@ LEFT_OUT = {
     "heard",
     "visible_index",
     "pending",
+    "selecting",
     "idle",
 } | {"in_force"}
 SCHEDULES = (
@@ -358,6 +360,12 @@ def sides(driver: Driver) -> None:
     assert given is not None
     driver.order(driver.plan(lambda: plan_given(state, driver.now_ms, side, given)))
     driver.lease(2, name="SYSTEM.SIDE/both")
+    driver.create("chosen", replication=admin_pb2.REPLICATION_PRODUCER, lockstep=admin_pb2.LOCKSTEP_SELECTED)
+    driver.enqueue(batch_of([1] * 5, queue="chosen", priorities=[4, 4, 9, 4, 1]))
+    chosen = state.named("chosen")
+    for until in (2, 4):
+        driver.order(driver.plan(lambda until=until: plan_select(state, driver.now_ms, chosen, until, None)))
+    driver.order(driver.plan(lambda: plan_passed(state, driver.now_ms, chosen, {"a": 3, "b": 1})))
     for name in ("one", "two"):
         driver.create(name, replication=admin_pb2.REPLICATION_PRODUCER)
         driver.send(2, queue=name)

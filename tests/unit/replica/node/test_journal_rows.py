@@ -237,6 +237,11 @@ EXPIRED = {"queue_id": 3, "ranges": RANGE}
         ({"queue": {"action": record_pb2.QUEUE_ACTION_OPEN, "queue_id": 3}}, [("CONFIGURED", 3, 0, 0, 0)]),
         ({"reply": {"queue_id": 3, "lease_id": 6, "index": 2}}, [("REPLIED", 3, 2, 1, 6)]),
         ({"remove": {"queue_id": 3, "ranges": RANGE}}, [("REMOVED", 3, 2, 3, 0)]),
+        (
+            {"select": {"queue_id": 3, "first": 9, "ranges": [*RANGE, IndexRange(first=1, count=1)]}},
+            [("SELECTED", 3, 2, 3, 0), ("SELECTED", 3, 1, 1, 0)],
+        ),
+        ({"passed": {"queue_id": 3, "gone_selected": RANGE}}, [("ACKED", 3, 2, 3, 0)]),
         ({"save": {"queue_id": 3, "ranges": RANGE}}, [("SAVED", 3, 2, 3, 0)]),
         ({"alias": {"alias": "x", "queue_id": 3}}, [("CONFIGURED", 3, 0, 0, 0)]),
         ({"defaults": {}}, [("CONFIGURED", 0, 0, 0, 0)]),

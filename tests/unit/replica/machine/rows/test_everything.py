@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from replica.machine import Machine
+from replica.machine.plan.selecting import plan_select
 from tests.unit.replica.machine.driver import MEMBERS
 from tests.unit.replica.machine.everything import everything, state_of
 
@@ -24,6 +25,8 @@ def test_it_is_the_same_in_all_that_it_holds(committed: bool) -> None:
     driver.commits = committed
     driver.send(2, queue="plain")
     driver.send(1, queue="target")
+    chosen, state = driver.master.state.named("chosen"), driver.master.state
+    driver.order(driver.plan(lambda: plan_select(state, driver.now_ms, chosen, 5, None)))
     again = driver.restored()
     assert differences(state_of(again), state_of(driver.master)) == []
     assert again.state.commit_index == driver.master.state.commit_index

@@ -1,0 +1,40 @@
+"""Decides which messages the sides of a queue with lockstep SELECTED are given next, once for all of them (K3); changes
+nothing.
+
+The order is that of any delivery, highest priority first, then lowest index, at the moment when a side asks. What is
+selected is overtaken by nothing that comes later, so nothing is selected before a side has credit for it.
+"""
+
+from __future__ import annotations
+
+from replica.machine.plan.lease import Narrower, choose, deliverable
+from replica.machine.state.queue import QueueState
+from replica.machine.state.state import State
+from tandemq.peer.v1 import record_pb2
+from tandemq.v1 import common_pb2
+
+SELECTED_MAX = 2_000
+"""Messages of one record."""
+_EVERY_BYTE = 1 << 62
+
+
+def plan_select(
+    state: State, now_ms: int, queue: QueueState, until: int, wanted: Narrower | None
+) -> record_pb2.RecordHeader | None:
+    """`until`: number up to which a side asks. `wanted`: what may be given to consumers now; None: everything that is
+    ready. None: there is nothing, or it is selected already.
+    """
+    selection = queue.selection
+    if selection is None or not queue.open_members or not queue.config.dequeue_enabled:
+        return None
+    most = min(until + 1 - selection.following, SELECTED_MAX)
+    if most <= 0:
+        return None
+    time_ms = state.at(now_ms)
+    parts = wanted.narrow(queue, state.applied_index) if wanted is not None else deliverable(queue)
+    runs = choose(parts, time_ms, most, _EVERY_BYTE)
+    if not runs:
+        return None
+    ranges = [common_pb2.IndexRange(first=start, count=end - start) for start, end in runs]
+    op = record_pb2.SelectOp(queue_id=queue.queue_id, first=selection.following, ranges=ranges)
+    return record_pb2.RecordHeader(time_ms=time_ms, select=op)
