@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 DOMAIN = "tandemq"  # of ErrorInfo
 DETAILS_KEY = "grpc-status-details-bin"  # trailing metadata that carries google.rpc.Status
 PREFIX = "REASON_"
-OUTCOME, STORED = "outcome", "stored"  # metadata of a refusal whose operation was done all the same
+OUTCOME = "outcome"  # metadata of a refusal whose operation is, or may be, done all the same
+STORED = "stored"  # it was ordered
+UNKNOWN = "unknown"  # an earlier attempt of the same call may have been carried out: nobody is there who knows
 
 
 class TandemqError(Exception):
@@ -266,17 +268,17 @@ def status_for(reason: int | str) -> grpc.StatusCode:
 
 def status_of(error: common_pb2.Error) -> grpc.StatusCode:
     """The status of a call that is refused with this. UNAVAILABLE with our ErrorInfo means "not applied" (rulings.md
-    11), so what was stored after all is ABORTED, whatever its reason.
+    11), so what was stored after all, or may be, is ABORTED, whatever its reason.
     """
     import grpc
 
     aborted: grpc.StatusCode = grpc.StatusCode.ABORTED
-    return aborted if _is_stored(error.metadata) else status_for(error.reason)
+    return aborted if _may_be_done(error.metadata) else status_for(error.reason)
 
 
-def _is_stored(metadata: Mapping[str, str] | None) -> bool:
-    """The refusal was made after the operation was ordered: it speaks of copies, not of whether it was done."""
-    return (metadata or {}).get(OUTCOME) == STORED
+def _may_be_done(metadata: Mapping[str, str] | None) -> bool:
+    """The refusal does not speak of whether the operation was done: it is of its copies, or of a later attempt."""
+    return (metadata or {}).get(OUTCOME) in (STORED, UNKNOWN)
 
 
 def error_of(
@@ -289,7 +291,7 @@ def error_of(
     name = reason_name(reason)
     status, definite, retryable = RULES[name]
     family = _OWN_CLASSES.get(name, _FAMILIES[status])
-    definite = definite and not _is_stored(metadata)
+    definite = definite and not _may_be_done(metadata)
     return family(name, message, metadata, retry_after, definite=definite, retryable=retryable)
 
 

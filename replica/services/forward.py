@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Any, Protocol
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import grpc
 
@@ -23,7 +24,7 @@ from replica.services.answers import Answered
 from replica.services.checks import stale_epoch
 from storage.errors import CorruptRecord
 from tandemq import refusing, seen
-from tandemq.errors import DETAILS_KEY
+from tandemq.errors import DETAILS_KEY, OUTCOME, PREFIX, RULES, UNKNOWN, from_rpc_error, rule_for
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -90,10 +91,12 @@ async def wait_for_master(
     until_s: float | None = None,
     *,
     while_draining: bool = False,
+    sent_before: bool = False,
 ) -> Domain | None:
     """The domain once it serves here, or None once its master is the peer; refuses when the caller's time is over.
     `until_s`: of the loop, for a caller that has been parked before; None: it is parked from now on.
     `while_draining`: for what ends with this mastership, so that a handoff lets it end.
+    `sent_before`: nobody has said what became of an earlier attempt.
 
     A master that could not commit now, or has just slept, may have been replaced: it does not even answer a question.
     One that has not committed its first record yet does not know what was acknowledged before it.
@@ -114,7 +117,8 @@ async def wait_for_master(
         if hop and not serving and domain.shared.role is Role.REPLICA:
             left = 0  # the member that sent it on is master by now: it repeats the call, and serves it itself
         if left <= 0.01:
-            await abort(context, _suspended(members, domain) if serving else Failed(*domain.no_master()))
+            failed = _suspended(members, domain) if serving else Failed(*domain.no_master())
+            await abort(context, in_doubt(failed) if sent_before else failed)
         changed = members.changed
         look_s = BEGINNING_LOOK_S if rule.can_commit else SUSPENDED_LOOK_S
         try:
@@ -132,6 +136,16 @@ def _suspended(members: Members, domain: Domain) -> Failed:
     return Failed(Reason.REASON_SUSPENDED, text, {"role": domain.shared.role.name}, 200)
 
 
+def in_doubt(failed: Failed) -> Failed:
+    """The same, of a call of which an earlier attempt may have been carried out: what the master of now does not take
+    says nothing of that one. A refusal for good does: whoever refuses knows the call by its identity.
+    """
+    if not rule_for(failed.reason).retryable:
+        return failed
+    text = f"{failed.message}; an earlier attempt was sent and had no answer: repeat it with the same identity"
+    return failed._replace(message=text, metadata={**failed.metadata, OUTCOME: UNKNOWN})
+
+
 async def unary(
     members: Members,
     method: str,
@@ -144,14 +158,18 @@ async def unary(
     while_draining: bool = False,
 ) -> bytes:
     """Answer a unary call here or through the master. A call that loses its master under way is tried again: it carries
-    its identity. A master that knows less than the caller refuses.
+    its identity. Where no master is found then, the refusal does not say that nothing was done (rulings.md 11). A
+    master that knows less than the caller refuses.
     """
     epochs = await _seen_by(context)
+    sent_before = False
     while True:
-        domain = await wait_for_master(members, domain_of, context, while_draining=while_draining)
+        domain = await wait_for_master(
+            members, domain_of, context, while_draining=while_draining, sent_before=sent_before
+        )
         if domain is not None:
             if epochs and (stale := stale_epoch(members, domain, epochs.get(domain.shared.name, 0))) is not None:
-                await abort(context, stale)
+                await abort(context, in_doubt(stale) if sent_before else stale)
             try:
                 result = await local(domain)
             except CorruptRecord as corrupt:  # reported where it was read
@@ -159,7 +177,8 @@ async def unary(
             if isinstance(result, bytes):
                 return result
             if isinstance(result, Failed):
-                await abort(context, result)
+                await abort(context, in_doubt(result) if sent_before else result)
+            sent_before = True
             await asyncio.sleep(0.02)  # moved: the new master is about to be known
             continue
         call: Any = members.channel().unary_unary(QUERY + method)
@@ -170,7 +189,20 @@ async def unary(
             return reply
         except grpc.aio.AioRpcError as error:
             if not await _may_retry(members, context, error):
-                await refusing.pass_on(context, error.code(), error.details(), error.trailing_metadata())
+                await _pass_on(context, error, sent_before=sent_before)
+            sent_before = sent_before or not from_rpc_error(error).definite
+
+
+async def _pass_on(context: Context, error: grpc.aio.AioRpcError, *, sent_before: bool) -> NoReturn:
+    """As the master refused it."""
+    said = from_rpc_error(error)
+    if sent_before and said.definite and said.reason in RULES:
+        number: Any = Reason.Value(f"{PREFIX}{said.reason}")
+        retry_ms = None if said.retry_after is None else said.retry_after // timedelta(milliseconds=1)
+        failed = Failed(number, said.message, said.metadata, retry_ms)
+        if (doubtful := in_doubt(failed)) is not failed:
+            await abort(context, doubtful)
+    await refusing.pass_on(context, error.code(), error.details(), error.trailing_metadata())
 
 
 async def _seen_by(context: Context) -> dict[str, int]:
