@@ -66,7 +66,7 @@ from replica.services.messages.custom import Customs, advisers_of
 from replica.services.messages.queue import QueueHandlers
 from replica.services.messages.react import ReactionHandlers
 from replica.services.messages.stage import StageHandlers
-from replica.services.messages.transact import TransactionHandlers
+from replica.services.messages.transactions import TransactionHandlers
 from replica.services.pair.divergence import DivergenceHandlers
 from replica.services.pair.events import EventHandlers
 from replica.services.pair.handoff import HandoffHandlers

@@ -58,6 +58,17 @@ class TandemqError(Exception):
         """The same refusal of a call that was also sent before: an earlier copy may still take effect."""
         return type(self)(self.reason, self.message, self.metadata, self.retry_after, retryable=self.retryable)
 
+    def again(self) -> TandemqError:
+        """The same, for one more of those who waited for one answer: each raises an exception of its own."""
+        return type(self)(
+            self.reason,
+            self.message,
+            self.metadata,
+            self.retry_after,
+            definite=self.definite,
+            retryable=self.retryable,
+        )
+
 
 class NotFound(TandemqError):
     """No such queue, manager, message or handle."""

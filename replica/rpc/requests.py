@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
 from replica.rpc.refusals import abort, refusal
 from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from replica.core.state.outcomes import Failed
 
 REQUEST_ID_BYTES = 16
 REQUEST_BYTES_MAX = 1 << 20
@@ -39,8 +42,15 @@ async def parse(kind: type[M], request: bytes, context: Context, bytes_max: int 
         await abort(context, refusal(Reason.REASON_BAD_REQUEST, f"the request is not a {kind.DESCRIPTOR.full_name}"))
 
 
-async def check_request_id(request_id: bytes, context: Context) -> None:
+def problem_of_request_id(request_id: bytes) -> Failed | None:
     """Every mutating call carries an identity."""
-    if len(request_id) != REQUEST_ID_BYTES:
-        text = f"request_id must have {REQUEST_ID_BYTES} bytes, new for each call and the same when it is repeated"
-        await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
+    if len(request_id) == REQUEST_ID_BYTES:
+        return None
+    text = f"request_id must have {REQUEST_ID_BYTES} bytes, new for each call and the same when it is repeated"
+    return refusal(Reason.REASON_BAD_REQUEST, text)
+
+
+async def check_request_id(request_id: bytes, context: Context) -> None:
+    """Refuses the call, or lets it through."""
+    if (problem := problem_of_request_id(request_id)) is not None:
+        await abort(context, problem)

@@ -63,6 +63,16 @@ def _reaction(at: str, *queues: str) -> tuple[Need, ...]:
     return (*consumed, *produced, *perhaps(PRODUCE, f"{at}.move.queue", f"{at}.report_to"))
 
 
+def _unit(at: str = "") -> tuple[Need, ...]:
+    """A whole unit of work; `at`: the path to where it stands."""
+    return (
+        *perhaps(CONSUME, f"{at}settles.queue"),
+        *perhaps(PRODUCE, f"{at}puts.queue", f"{at}puts.messages.reply_to"),
+        *perhaps(LINK, f"{at}forwarder"),
+        Need(LINK, f"{at}writer", optional=True, begins=LINK_WRITERS),
+    )
+
+
 ANYBODY: tuple[Need, ...] = ()
 """Whoever has a certificate of the authority. What is answered goes by the caller's rights."""
 ADMINISTRATORS = (Need(ADMINISTRATOR),)
@@ -92,12 +102,8 @@ NEEDS = MappingProxyType(
         "QueueService/WatchCompletions": on(PRODUCE, "queue"),
         "QueueService/WatchQueues": on(SEE, "watches.queue"),
         "ReactionService/React": (*_reaction("reaction", "queue", "more_queues"), AS_LINK),
-        "TransactionService/Transact": (
-            *perhaps(CONSUME, "settles.queue"),
-            *perhaps(PRODUCE, "puts.queue", "puts.messages.reply_to"),
-            *perhaps(LINK, "forwarder"),
-            AS_LINK,
-        ),
+        "TransactionService/Transact": _unit(),
+        "TransactionService/TransactMany": _unit("units."),
         "TransactionService/Begin": on(SEE, "queue"),
         "TransactionService/Work": on(SEE, "begin.queue"),
         "TransactionService/Commit": (

@@ -25,6 +25,7 @@ from tandemq.peer.v1.outline_pb2 import (
     ReactionOutline,
     ReactOutline,
     ReplyOutline,
+    TransactManyOutline,
     TransactOutline,
 )
 from tandemq.v1.common_pb2 import Reason
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 M = TypeVar("M", bound=Message)
 
+UNITS_MAX = 1_000
+"""Of one TransactMany."""
 LONG_BYTES = 128 << 10
 """A map in fewer bytes is parsed within 3 ms."""
 COSTLY = 10_000
@@ -70,6 +73,21 @@ def problem_of_unit(request: bytes, limits: Limits) -> Failed | None:
     return problem or _problem_of_counts(len(row.properties) for put in puts for row in put.messages)
 
 
+def problem_of_units(request: bytes, limits: Limits) -> Failed | None:
+    """Of a TransactManyRequest: too many units, or what one unit may not have, of all of them together."""
+    if len(request) < LONG_BYTES:
+        return None
+    units = _outline(TransactManyOutline, request).units
+    problem = too_many_of_a_call("units", len(units), UNITS_MAX)
+    if problem is None:
+        problem = too_many_of_a_call("puts", sum(len(each.puts) for each in units), limits.batch_messages_max)
+    if problem is None:
+        count = sum(len(put.messages) for each in units for put in each.puts)
+        problem = too_many_of_a_call("messages", count, limits.batch_messages_max)
+    rows = (row for each in units for put in each.puts for row in put.messages)
+    return problem or _problem_of_counts(len(row.properties) for row in rows)
+
+
 def problem_of_commit(request: bytes, limits: Limits) -> Failed | None:
     """Of a CommitRequest: more puts or messages than a unit may have, or a message with far too many properties."""
     if len(request) < LONG_BYTES:
@@ -86,6 +104,14 @@ def too_many(what: str, count: int, most: int) -> Failed | None:
     if count <= most:
         return None
     text = f"a unit of work of {count} {what}; it may have {most}: make it smaller, or stage its messages"
+    return refusal(Reason.REASON_TXN_TOO_LARGE, text, {"limit": str(most)})
+
+
+def too_many_of_a_call(what: str, count: int, most: int) -> Failed | None:
+    """For all units of one call together."""
+    if count <= most:
+        return None
+    text = f"a call with {count} {what} in all its units of work; it may have {most}: send fewer units at a time"
     return refusal(Reason.REASON_TXN_TOO_LARGE, text, {"limit": str(most)})
 
 

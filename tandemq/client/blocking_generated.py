@@ -293,6 +293,8 @@ class Client:
         until it is answered, has one effect. All queues are of one domain of one manager. The receipts come by queue,
         as `puts` names them.
 
+        Units that tasks or threads of one client ask for at the same time go together by few calls, each for itself.
+
         A message for `//manager/queue` of another manager than the one whose messages are settled, or with `forward`
         than one's own, enters a transmission queue with the unit, and is sent on from there: once, later, in order.
 

@@ -49,7 +49,8 @@ class Moved(Unavailable):
 class Attempts:
     """Where the next attempt goes and when the last one is over; counts anew after each sign of progress."""
 
-    def __init__(self, members: Members, policy: retry.Policy, domain: str = "") -> None:
+    def __init__(self, members: Members, policy: retry.Policy, domain: str = "", since: float | None = None) -> None:
+        """`since`: when its caller began to wait, in seconds of the loop; None: now."""
         self._members = members
         self.policy = policy
         self.domain = domain
@@ -59,7 +60,7 @@ class Attempts:
         self.found_nobody = False  # an attempt since the last progress did not get a connection, or lost it
         self.refusal: TandemqError | None = None  # the last word of a server since the last progress
         self._loop = asyncio.get_running_loop()
-        self._started = self._loop.time()
+        self._started = self._loop.time() if since is None else since
         self._next: retry.Attempt | None = None
         self._redirected = False
         self.endpoint = retry.first_endpoint(members.endpoints(domain), members.master(domain))
@@ -176,12 +177,14 @@ class Caller:
         queue: str = "",
         wait: timedelta | None = None,
         domain: str = "",
+        since: float | None = None,
     ) -> Reply:
         """The answer. `queue` says whose master is asked first, and by a full name which manager, or `domain` does;
-        `wait` is time that the call itself may take."""
+        `wait` is time that the call itself may take; `since`, in seconds of the loop, when its caller began to wait
+        (None: now)."""
         if queue.startswith("//") and self.elsewhere is not None:
             caller, local, relative = self.elsewhere(request, queue)
-            return await caller.call(path, local, reply, queue=relative, wait=wait)
+            return await caller.call(path, local, reply, queue=relative, wait=wait, since=since)
         wait_s = wait.total_seconds() if wait is not None else 0.0
         policy = retry.Policy(
             self.policy.total_s + wait_s,
@@ -189,7 +192,7 @@ class Caller:
             self.policy.delay_first_s,
             self.policy.delay_max_s,
         )
-        attempts = Attempts(self.members, policy, domain or self.members.masters.domain_of(queue) or "main")
+        attempts = Attempts(self.members, policy, domain or self.members.masters.domain_of(queue) or "main", since)
         try:
             # Most calls are answered at once: only the first failure is tenacity's, which costs as much as the call.
             answer = await self._attempt(attempts, path, request, reply)

@@ -18,6 +18,7 @@ from tandemq.client.calls import MANAGER_SERVICE, Caller
 from tandemq.client.carrying import Carrier
 from tandemq.client.members import Members
 from tandemq.client.target import INSIDE
+from tandemq.client.unit_calls import UnitCalls
 from tandemq.client.whereabouts import Whereabouts
 from tandemq.errors import NotFound, TandemqError, error_of
 from tandemq.finding.directory import Directory
@@ -59,6 +60,7 @@ class Links:
         self._own_queue = target.queue if not target.manager and not target.endpoints else ""
         self._others: dict[str, Link] = {}
         self._carriers: dict[Members, Carrier] = {}
+        self._unit_calls: dict[Members, UnitCalls] = {}
         self._open_channel = open_channel
         self.own = self._link(target.endpoints, self._asking(target))
         self.own.caller.elsewhere = self.localise
@@ -98,6 +100,13 @@ class Links:
             carrier = self._carriers[link.members] = Carrier(link.members, self.policy.attempt_s)
         return carrier
 
+    def unit_calls(self, link: Link) -> UnitCalls:
+        """What sends whole units of work there."""
+        calls = self._unit_calls.get(link.members)
+        if calls is None:
+            calls = self._unit_calls[link.members] = UnitCalls(link.caller)
+        return calls
+
     def epoch_of(self, queue: str) -> int:
         """Highest epoch seen of the queue's domain; 0 until a reply has said which domain that is."""
         masters = self.own.members.masters
@@ -129,6 +138,8 @@ class Links:
         """Closes every connection."""
         for carrier in self._carriers.values():
             carrier.close()
+        for calls in self._unit_calls.values():
+            calls.close()
         for link in (self.own, *self._others.values()):
             await link.members.close()
         await self.directory.close()

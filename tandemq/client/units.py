@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from tandemq.client.calls import TRANSACTION_SERVICE
 from tandemq.client.delivery import MessageBatch
 from tandemq.client.identity import new_request_id
 from tandemq.client.links import Link, Linked
@@ -56,6 +55,8 @@ async def transact(
     until it is answered, has one effect. All queues are of one domain of one manager. The receipts come by queue,
     as `puts` names them.
 
+    Units that tasks or threads of one client ask for at the same time go together by few calls, each for itself.
+
     A message for `//manager/queue` of another manager than the one whose messages are settled, or with `forward`
     than one's own, enters a transmission queue with the unit, and is sent on from there: once, later, in order.
 
@@ -98,7 +99,7 @@ async def transact(
         digest=digest,
     )
     there = next((name for name in names.values() if not is_full(name)), "")
-    reply = await link.caller.call(TRANSACTION_SERVICE + "Transact", request, pb.TransactResponse, queue=there)
+    reply = await client.links.unit_calls(link).ask(request, there)
     return _receipts(reply, rows, named)
 
 

@@ -28,7 +28,7 @@ from tandemq.v1 import message_pb2 as tandemq_dot_v1_dot_message__pb2
 from tandemq.v1 import queue_service_pb2 as tandemq_dot_v1_dot_queue__service__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$tandemq/v1/transaction_service.proto\x12\ntandemq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17tandemq/v1/common.proto\x1a\x18tandemq/v1/message.proto\x1a\x1etandemq/v1/queue_service.proto\"N\n\x10QueueSettlements\x12\r\n\x05queue\x18\x01 \x01(\t\x12+\n\x0bsettlements\x18\x02 \x03(\x0b\x32\x16.tandemq.v1.Settlement\"E\n\rQueueMessages\x12\r\n\x05queue\x18\x01 \x01(\t\x12%\n\x08messages\x18\x02 \x03(\x0b\x32\x13.tandemq.v1.Message\"\x94\x02\n\x0fTransactRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12-\n\x07settles\x18\x02 \x03(\x0b\x32\x1c.tandemq.v1.QueueSettlements\x12\'\n\x04puts\x18\x03 \x03(\x0b\x32\x19.tandemq.v1.QueueMessages\x12\x12\n\nmin_copies\x18\x04 \x01(\r\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x0e\n\x06writer\x18\n \x01(\t\x12\x0e\n\x06number\x18\x0b \x01(\x04\x12\r\n\x05\x61\x66ter\x18\x0c \x01(\x04\x12\x10\n\x08query_id\x18\r \x01(\t\x12\x11\n\tforwarder\x18\x0e \x01(\t\x12\x0e\n\x06\x64omain\x18\x0f \x01(\t\x12\x0e\n\x06\x64igest\x18Z \x01(\x06\"\\\n\x0cQueueResults\x12\r\n\x05queue\x18\x01 \x01(\t\x12*\n\x07results\x18\x02 \x03(\x0b\x32\x19.tandemq.v1.EnqueueResult\x12\x11\n\tforwarded\x18\n \x01(\t\"\xdb\x01\n\x10TransactResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12&\n\x04puts\x18\x02 \x03(\x0b\x32\x18.tandemq.v1.QueueResults\x12\x11\n\tduplicate\x18\x03 \x01(\x08\x12\x0f\n\x07\x64iffers\x18\n \x01(\x08\x12\x13\n\x0blast_number\x18Z \x01(\x04\x12\x0e\n\x06\x64igest\x18[ \x01(\x06\x12\x19\n\x0cknown_digest\x18\\ \x01(\x06H\x00\x88\x01\x01\x42\x0f\n\r_known_digest\"\x7f\n\x0c\x42\x65ginRequest\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\x0c\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tclient_id\x18\x04 \x01(\x0c\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\"\x90\x01\n\rBeginResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x0f\n\x07unit_id\x18\x02 \x01(\x0c\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x16\n\x0eputs_at_commit\x18\x04 \x01(\x08\"m\n\rCommitRequest\x12\x0f\n\x07unit_id\x18\x01 \x01(\x0c\x12\x12\n\nmin_copies\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12(\n\x04puts\x18\x04 \x03(\x0b\x32\x1a.tandemq.v1.EnqueueRequest\"w\n\x0e\x43ommitResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12&\n\x04puts\x18\x02 \x03(\x0b\x32\x18.tandemq.v1.QueueResults\x12\x11\n\tduplicate\x18\x03 \x01(\x08\"1\n\x0fRollbackRequest\x12\x0f\n\x07unit_id\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"P\n\x10RollbackResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x10\n\x08returned\x18\x02 \x01(\x04\"5\n\x10ListUnitsRequest\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x11\n\tmax_units\x18\x02 \x01(\r\"\xe0\x01\n\x08OpenUnit\x12\x0f\n\x07unit_id\x18\x01 \x01(\x0c\x12\x11\n\tclient_id\x18\x02 \x01(\x0c\x12&\n\x03\x61ge\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04left\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x17\n\x0fmessages_locked\x18\x05 \x01(\r\x12\x14\n\x0cmessages_put\x18\x06 \x01(\r\x12\r\n\x05\x63\x61lls\x18\x07 \x01(\r\x12\x0e\n\x06queues\x18\x08 \x03(\t\x12\x11\n\treactions\x18\x32 \x01(\r\"s\n\x11ListUnitsResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12#\n\x05units\x18\x02 \x03(\x0b\x32\x14.tandemq.v1.OpenUnit\x12\r\n\x05total\x18\x03 \x01(\r\"6\n\x0bWorkRequest\x12\'\n\x05\x62\x65gin\x18\x01 \x01(\x0b\x32\x18.tandemq.v1.BeginRequest\"Z\n\x0cWorkResponse\x12(\n\x05\x62\x65gun\x18\x01 \x01(\x0b\x32\x19.tandemq.v1.BeginResponse\x12 \n\x05\x65rror\x18\x02 \x01(\x0b\x32\x11.tandemq.v1.Error2\xaa\x03\n\x12TransactionService\x12\x45\n\x08Transact\x12\x1b.tandemq.v1.TransactRequest\x1a\x1c.tandemq.v1.TransactResponse\x12<\n\x05\x42\x65gin\x12\x18.tandemq.v1.BeginRequest\x1a\x19.tandemq.v1.BeginResponse\x12?\n\x06\x43ommit\x12\x19.tandemq.v1.CommitRequest\x1a\x1a.tandemq.v1.CommitResponse\x12\x45\n\x08Rollback\x12\x1b.tandemq.v1.RollbackRequest\x1a\x1c.tandemq.v1.RollbackResponse\x12=\n\x04Work\x12\x17.tandemq.v1.WorkRequest\x1a\x18.tandemq.v1.WorkResponse(\x01\x30\x01\x12H\n\tListUnits\x12\x1c.tandemq.v1.ListUnitsRequest\x1a\x1d.tandemq.v1.ListUnitsResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n$tandemq/v1/transaction_service.proto\x12\ntandemq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x17tandemq/v1/common.proto\x1a\x18tandemq/v1/message.proto\x1a\x1etandemq/v1/queue_service.proto\"N\n\x10QueueSettlements\x12\r\n\x05queue\x18\x01 \x01(\t\x12+\n\x0bsettlements\x18\x02 \x03(\x0b\x32\x16.tandemq.v1.Settlement\"E\n\rQueueMessages\x12\r\n\x05queue\x18\x01 \x01(\t\x12%\n\x08messages\x18\x02 \x03(\x0b\x32\x13.tandemq.v1.Message\"\x94\x02\n\x0fTransactRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12-\n\x07settles\x18\x02 \x03(\x0b\x32\x1c.tandemq.v1.QueueSettlements\x12\'\n\x04puts\x18\x03 \x03(\x0b\x32\x19.tandemq.v1.QueueMessages\x12\x12\n\nmin_copies\x18\x04 \x01(\r\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\x12\x0e\n\x06writer\x18\n \x01(\t\x12\x0e\n\x06number\x18\x0b \x01(\x04\x12\r\n\x05\x61\x66ter\x18\x0c \x01(\x04\x12\x10\n\x08query_id\x18\r \x01(\t\x12\x11\n\tforwarder\x18\x0e \x01(\t\x12\x0e\n\x06\x64omain\x18\x0f \x01(\t\x12\x0e\n\x06\x64igest\x18Z \x01(\x06\"\\\n\x0cQueueResults\x12\r\n\x05queue\x18\x01 \x01(\t\x12*\n\x07results\x18\x02 \x03(\x0b\x32\x19.tandemq.v1.EnqueueResult\x12\x11\n\tforwarded\x18\n \x01(\t\"\xdb\x01\n\x10TransactResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12&\n\x04puts\x18\x02 \x03(\x0b\x32\x18.tandemq.v1.QueueResults\x12\x11\n\tduplicate\x18\x03 \x01(\x08\x12\x0f\n\x07\x64iffers\x18\n \x01(\x08\x12\x13\n\x0blast_number\x18Z \x01(\x04\x12\x0e\n\x06\x64igest\x18[ \x01(\x06\x12\x19\n\x0cknown_digest\x18\\ \x01(\x06H\x00\x88\x01\x01\x42\x0f\n\r_known_digest\"A\n\x13TransactManyRequest\x12*\n\x05units\x18\x01 \x03(\x0b\x32\x1b.tandemq.v1.TransactRequest\"n\n\x0eTransactAnswer\x12,\n\x04\x64one\x18\x01 \x01(\x0b\x32\x1c.tandemq.v1.TransactResponseH\x00\x12$\n\x07refused\x18\x02 \x01(\x0b\x32\x11.tandemq.v1.ErrorH\x00\x42\x08\n\x06\x61nswer\"o\n\x14TransactManyResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12+\n\x07\x61nswers\x18\x02 \x03(\x0b\x32\x1a.tandemq.v1.TransactAnswer\"\x7f\n\x0c\x42\x65ginRequest\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\x0c\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tclient_id\x18\x04 \x01(\x0c\x12\r\n\x05\x65poch\x18\x05 \x01(\x04\"\x90\x01\n\rBeginResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x0f\n\x07unit_id\x18\x02 \x01(\x0c\x12*\n\x07timeout\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x16\n\x0eputs_at_commit\x18\x04 \x01(\x08\"m\n\rCommitRequest\x12\x0f\n\x07unit_id\x18\x01 \x01(\x0c\x12\x12\n\nmin_copies\x18\x02 \x01(\r\x12\r\n\x05\x65poch\x18\x03 \x01(\x04\x12(\n\x04puts\x18\x04 \x03(\x0b\x32\x1a.tandemq.v1.EnqueueRequest\"w\n\x0e\x43ommitResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12&\n\x04puts\x18\x02 \x03(\x0b\x32\x18.tandemq.v1.QueueResults\x12\x11\n\tduplicate\x18\x03 \x01(\x08\"1\n\x0fRollbackRequest\x12\x0f\n\x07unit_id\x18\x01 \x01(\x0c\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\"P\n\x10RollbackResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x10\n\x08returned\x18\x02 \x01(\x04\"5\n\x10ListUnitsRequest\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x11\n\tmax_units\x18\x02 \x01(\r\"\xe0\x01\n\x08OpenUnit\x12\x0f\n\x07unit_id\x18\x01 \x01(\x0c\x12\x11\n\tclient_id\x18\x02 \x01(\x0c\x12&\n\x03\x61ge\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x04left\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x17\n\x0fmessages_locked\x18\x05 \x01(\r\x12\x14\n\x0cmessages_put\x18\x06 \x01(\r\x12\r\n\x05\x63\x61lls\x18\x07 \x01(\r\x12\x0e\n\x06queues\x18\x08 \x03(\t\x12\x11\n\treactions\x18\x32 \x01(\r\"s\n\x11ListUnitsResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12#\n\x05units\x18\x02 \x03(\x0b\x32\x14.tandemq.v1.OpenUnit\x12\r\n\x05total\x18\x03 \x01(\r\"6\n\x0bWorkRequest\x12\'\n\x05\x62\x65gin\x18\x01 \x01(\x0b\x32\x18.tandemq.v1.BeginRequest\"Z\n\x0cWorkResponse\x12(\n\x05\x62\x65gun\x18\x01 \x01(\x0b\x32\x19.tandemq.v1.BeginResponse\x12 \n\x05\x65rror\x18\x02 \x01(\x0b\x32\x11.tandemq.v1.Error2\xfd\x03\n\x12TransactionService\x12\x45\n\x08Transact\x12\x1b.tandemq.v1.TransactRequest\x1a\x1c.tandemq.v1.TransactResponse\x12Q\n\x0cTransactMany\x12\x1f.tandemq.v1.TransactManyRequest\x1a .tandemq.v1.TransactManyResponse\x12<\n\x05\x42\x65gin\x12\x18.tandemq.v1.BeginRequest\x1a\x19.tandemq.v1.BeginResponse\x12?\n\x06\x43ommit\x12\x19.tandemq.v1.CommitRequest\x1a\x1a.tandemq.v1.CommitResponse\x12\x45\n\x08Rollback\x12\x1b.tandemq.v1.RollbackRequest\x1a\x1c.tandemq.v1.RollbackResponse\x12=\n\x04Work\x12\x17.tandemq.v1.WorkRequest\x1a\x18.tandemq.v1.WorkResponse(\x01\x30\x01\x12H\n\tListUnits\x12\x1c.tandemq.v1.ListUnitsRequest\x1a\x1d.tandemq.v1.ListUnitsResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,28 +46,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_QUEUERESULTS']._serialized_end=689
   _globals['_TRANSACTRESPONSE']._serialized_start=692
   _globals['_TRANSACTRESPONSE']._serialized_end=911
-  _globals['_BEGINREQUEST']._serialized_start=913
-  _globals['_BEGINREQUEST']._serialized_end=1040
-  _globals['_BEGINRESPONSE']._serialized_start=1043
-  _globals['_BEGINRESPONSE']._serialized_end=1187
-  _globals['_COMMITREQUEST']._serialized_start=1189
-  _globals['_COMMITREQUEST']._serialized_end=1298
-  _globals['_COMMITRESPONSE']._serialized_start=1300
-  _globals['_COMMITRESPONSE']._serialized_end=1419
-  _globals['_ROLLBACKREQUEST']._serialized_start=1421
-  _globals['_ROLLBACKREQUEST']._serialized_end=1470
-  _globals['_ROLLBACKRESPONSE']._serialized_start=1472
-  _globals['_ROLLBACKRESPONSE']._serialized_end=1552
-  _globals['_LISTUNITSREQUEST']._serialized_start=1554
-  _globals['_LISTUNITSREQUEST']._serialized_end=1607
-  _globals['_OPENUNIT']._serialized_start=1610
-  _globals['_OPENUNIT']._serialized_end=1834
-  _globals['_LISTUNITSRESPONSE']._serialized_start=1836
-  _globals['_LISTUNITSRESPONSE']._serialized_end=1951
-  _globals['_WORKREQUEST']._serialized_start=1953
-  _globals['_WORKREQUEST']._serialized_end=2007
-  _globals['_WORKRESPONSE']._serialized_start=2009
-  _globals['_WORKRESPONSE']._serialized_end=2099
-  _globals['_TRANSACTIONSERVICE']._serialized_start=2102
-  _globals['_TRANSACTIONSERVICE']._serialized_end=2528
+  _globals['_TRANSACTMANYREQUEST']._serialized_start=913
+  _globals['_TRANSACTMANYREQUEST']._serialized_end=978
+  _globals['_TRANSACTANSWER']._serialized_start=980
+  _globals['_TRANSACTANSWER']._serialized_end=1090
+  _globals['_TRANSACTMANYRESPONSE']._serialized_start=1092
+  _globals['_TRANSACTMANYRESPONSE']._serialized_end=1203
+  _globals['_BEGINREQUEST']._serialized_start=1205
+  _globals['_BEGINREQUEST']._serialized_end=1332
+  _globals['_BEGINRESPONSE']._serialized_start=1335
+  _globals['_BEGINRESPONSE']._serialized_end=1479
+  _globals['_COMMITREQUEST']._serialized_start=1481
+  _globals['_COMMITREQUEST']._serialized_end=1590
+  _globals['_COMMITRESPONSE']._serialized_start=1592
+  _globals['_COMMITRESPONSE']._serialized_end=1711
+  _globals['_ROLLBACKREQUEST']._serialized_start=1713
+  _globals['_ROLLBACKREQUEST']._serialized_end=1762
+  _globals['_ROLLBACKRESPONSE']._serialized_start=1764
+  _globals['_ROLLBACKRESPONSE']._serialized_end=1844
+  _globals['_LISTUNITSREQUEST']._serialized_start=1846
+  _globals['_LISTUNITSREQUEST']._serialized_end=1899
+  _globals['_OPENUNIT']._serialized_start=1902
+  _globals['_OPENUNIT']._serialized_end=2126
+  _globals['_LISTUNITSRESPONSE']._serialized_start=2128
+  _globals['_LISTUNITSRESPONSE']._serialized_end=2243
+  _globals['_WORKREQUEST']._serialized_start=2245
+  _globals['_WORKREQUEST']._serialized_end=2299
+  _globals['_WORKRESPONSE']._serialized_start=2301
+  _globals['_WORKRESPONSE']._serialized_end=2391
+  _globals['_TRANSACTIONSERVICE']._serialized_start=2394
+  _globals['_TRANSACTIONSERVICE']._serialized_end=2903
 # @@protoc_insertion_point(module_scope)

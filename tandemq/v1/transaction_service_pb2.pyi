@@ -84,6 +84,28 @@ class TransactResponse(_message.Message):
     known_digest: int
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., puts: _Optional[_Iterable[_Union[QueueResults, _Mapping]]] = ..., duplicate: bool = ..., differs: bool = ..., last_number: _Optional[int] = ..., digest: _Optional[int] = ..., known_digest: _Optional[int] = ...) -> None: ...
 
+class TransactManyRequest(_message.Message):
+    __slots__ = ("units",)
+    UNITS_FIELD_NUMBER: _ClassVar[int]
+    units: _containers.RepeatedCompositeFieldContainer[TransactRequest]
+    def __init__(self, units: _Optional[_Iterable[_Union[TransactRequest, _Mapping]]] = ...) -> None: ...
+
+class TransactAnswer(_message.Message):
+    __slots__ = ("done", "refused")
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    done: TransactResponse
+    refused: _common_pb2.Error
+    def __init__(self, done: _Optional[_Union[TransactResponse, _Mapping]] = ..., refused: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
+
+class TransactManyResponse(_message.Message):
+    __slots__ = ("header", "answers")
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    ANSWERS_FIELD_NUMBER: _ClassVar[int]
+    header: _common_pb2.ResponseHeader
+    answers: _containers.RepeatedCompositeFieldContainer[TransactAnswer]
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., answers: _Optional[_Iterable[_Union[TransactAnswer, _Mapping]]] = ...) -> None: ...
+
 class BeginRequest(_message.Message):
     __slots__ = ("queue", "request_id", "timeout", "client_id", "epoch")
     QUEUE_FIELD_NUMBER: _ClassVar[int]

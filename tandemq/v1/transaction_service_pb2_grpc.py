@@ -40,6 +40,11 @@ class TransactionServiceStub(object):
                 request_serializer=tandemq_dot_v1_dot_transaction__service__pb2.TransactRequest.SerializeToString,
                 response_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.TransactResponse.FromString,
                 _registered_method=True)
+        self.TransactMany = channel.unary_unary(
+                '/tandemq.v1.TransactionService/TransactMany',
+                request_serializer=tandemq_dot_v1_dot_transaction__service__pb2.TransactManyRequest.SerializeToString,
+                response_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.TransactManyResponse.FromString,
+                _registered_method=True)
         self.Begin = channel.unary_unary(
                 '/tandemq.v1.TransactionService/Begin',
                 request_serializer=tandemq_dot_v1_dot_transaction__service__pb2.BeginRequest.SerializeToString,
@@ -73,6 +78,15 @@ class TransactionServiceServicer(object):
 
     def Transact(self, request, context):
         """Settles and sends in any queues of one domain. Everything happens, by one record, or nothing does: any refusal refuses all of it. It never waits for room.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TransactMany(self, request, context):
+        """The same for several units that have nothing to do with each other: each happens or is refused by itself, in this order, and is answered when all are stored.
+        For callers with many small units at a time: the call costs once what each of them would. At most 1,000 units of one domain; all together are bounded like one
+        unit (TXN_TOO_LARGE, and nothing of the call happens). A refusal of the call itself is one of all its units, and none happened.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,6 +137,11 @@ def add_TransactionServiceServicer_to_server(servicer, server):
                     servicer.Transact,
                     request_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.TransactRequest.FromString,
                     response_serializer=tandemq_dot_v1_dot_transaction__service__pb2.TransactResponse.SerializeToString,
+            ),
+            'TransactMany': grpc.unary_unary_rpc_method_handler(
+                    servicer.TransactMany,
+                    request_deserializer=tandemq_dot_v1_dot_transaction__service__pb2.TransactManyRequest.FromString,
+                    response_serializer=tandemq_dot_v1_dot_transaction__service__pb2.TransactManyResponse.SerializeToString,
             ),
             'Begin': grpc.unary_unary_rpc_method_handler(
                     servicer.Begin,
@@ -178,6 +197,33 @@ class TransactionService(object):
             '/tandemq.v1.TransactionService/Transact',
             tandemq_dot_v1_dot_transaction__service__pb2.TransactRequest.SerializeToString,
             tandemq_dot_v1_dot_transaction__service__pb2.TransactResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TransactMany(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/tandemq.v1.TransactionService/TransactMany',
+            tandemq_dot_v1_dot_transaction__service__pb2.TransactManyRequest.SerializeToString,
+            tandemq_dot_v1_dot_transaction__service__pb2.TransactManyResponse.FromString,
             options,
             channel_credentials,
             insecure,

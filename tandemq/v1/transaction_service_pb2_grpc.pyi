@@ -41,6 +41,22 @@ _TransactionServiceTransactType = typing_extensions.TypeVar(
     ],
 )
 
+_TransactionServiceTransactManyType = typing_extensions.TypeVar(
+    '_TransactionServiceTransactManyType',
+    grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.TransactManyRequest,
+        tandemq.v1.transaction_service_pb2.TransactManyResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.TransactManyRequest,
+        tandemq.v1.transaction_service_pb2.TransactManyResponse,
+    ],
+    default=grpc.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.TransactManyRequest,
+        tandemq.v1.transaction_service_pb2.TransactManyResponse,
+    ],
+)
+
 _TransactionServiceBeginType = typing_extensions.TypeVar(
     '_TransactionServiceBeginType',
     grpc.UnaryUnaryMultiCallable[
@@ -121,7 +137,7 @@ _TransactionServiceListUnitsType = typing_extensions.TypeVar(
     ],
 )
 
-class TransactionServiceStub(typing.Generic[_TransactionServiceTransactType, _TransactionServiceBeginType, _TransactionServiceCommitType, _TransactionServiceRollbackType, _TransactionServiceWorkType, _TransactionServiceListUnitsType]):
+class TransactionServiceStub(typing.Generic[_TransactionServiceTransactType, _TransactionServiceTransactManyType, _TransactionServiceBeginType, _TransactionServiceCommitType, _TransactionServiceRollbackType, _TransactionServiceWorkType, _TransactionServiceListUnitsType]):
     """For consumers whose work is messages: what they took is settled and what they made of it is sent at once, whatever crashes. Any member takes the call."""
 
     @typing.overload
@@ -129,6 +145,10 @@ class TransactionServiceStub(typing.Generic[_TransactionServiceTransactType, _Tr
         grpc.UnaryUnaryMultiCallable[
             tandemq.v1.transaction_service_pb2.TransactRequest,
             tandemq.v1.transaction_service_pb2.TransactResponse,
+        ],
+        grpc.UnaryUnaryMultiCallable[
+            tandemq.v1.transaction_service_pb2.TransactManyRequest,
+            tandemq.v1.transaction_service_pb2.TransactManyResponse,
         ],
         grpc.UnaryUnaryMultiCallable[
             tandemq.v1.transaction_service_pb2.BeginRequest,
@@ -159,6 +179,10 @@ class TransactionServiceStub(typing.Generic[_TransactionServiceTransactType, _Tr
             tandemq.v1.transaction_service_pb2.TransactResponse,
         ],
         grpc.aio.UnaryUnaryMultiCallable[
+            tandemq.v1.transaction_service_pb2.TransactManyRequest,
+            tandemq.v1.transaction_service_pb2.TransactManyResponse,
+        ],
+        grpc.aio.UnaryUnaryMultiCallable[
             tandemq.v1.transaction_service_pb2.BeginRequest,
             tandemq.v1.transaction_service_pb2.BeginResponse,
         ],
@@ -182,6 +206,12 @@ class TransactionServiceStub(typing.Generic[_TransactionServiceTransactType, _Tr
 
     Transact: _TransactionServiceTransactType
     """Settles and sends in any queues of one domain. Everything happens, by one record, or nothing does: any refusal refuses all of it. It never waits for room."""
+
+    TransactMany: _TransactionServiceTransactManyType
+    """The same for several units that have nothing to do with each other: each happens or is refused by itself, in this order, and is answered when all are stored.
+    For callers with many small units at a time: the call costs once what each of them would. At most 1,000 units of one domain; all together are bounded like one
+    unit (TXN_TOO_LARGE, and nothing of the call happens). A refusal of the call itself is one of all its units, and none happened.
+    """
 
     Begin: _TransactionServiceBeginType
     """Opens a unit of work at the master: Enqueue, Dequeue, Settle, Reply and React that name its id belong to it, until Commit, Rollback or its deadline.
@@ -208,6 +238,10 @@ TransactionServiceAsyncStub: typing_extensions.TypeAlias = TransactionServiceStu
     grpc.aio.UnaryUnaryMultiCallable[
         tandemq.v1.transaction_service_pb2.TransactRequest,
         tandemq.v1.transaction_service_pb2.TransactResponse,
+    ],
+    grpc.aio.UnaryUnaryMultiCallable[
+        tandemq.v1.transaction_service_pb2.TransactManyRequest,
+        tandemq.v1.transaction_service_pb2.TransactManyResponse,
     ],
     grpc.aio.UnaryUnaryMultiCallable[
         tandemq.v1.transaction_service_pb2.BeginRequest,
@@ -241,6 +275,17 @@ class TransactionServiceServicer(metaclass=abc.ABCMeta):
         context: _ServicerContext,
     ) -> typing.Union[tandemq.v1.transaction_service_pb2.TransactResponse, collections.abc.Awaitable[tandemq.v1.transaction_service_pb2.TransactResponse]]:
         """Settles and sends in any queues of one domain. Everything happens, by one record, or nothing does: any refusal refuses all of it. It never waits for room."""
+
+    @abc.abstractmethod
+    def TransactMany(
+        self,
+        request: tandemq.v1.transaction_service_pb2.TransactManyRequest,
+        context: _ServicerContext,
+    ) -> typing.Union[tandemq.v1.transaction_service_pb2.TransactManyResponse, collections.abc.Awaitable[tandemq.v1.transaction_service_pb2.TransactManyResponse]]:
+        """The same for several units that have nothing to do with each other: each happens or is refused by itself, in this order, and is answered when all are stored.
+        For callers with many small units at a time: the call costs once what each of them would. At most 1,000 units of one domain; all together are bounded like one
+        unit (TXN_TOO_LARGE, and nothing of the call happens). A refusal of the call itself is one of all its units, and none happened.
+        """
 
     @abc.abstractmethod
     def Begin(

@@ -22,7 +22,7 @@ from replica.services.guard import Guard
 from replica.services.messages.custom import Customs
 from replica.services.messages.queue import QueueHandlers
 from replica.services.messages.react import ReactionHandlers
-from replica.services.messages.transact import TransactionHandlers
+from replica.services.messages.transactions import TransactionHandlers
 from tandemq.config_custom import Custom
 from tandemq.credentials.authority import create, issue
 from tandemq.credentials.caller import CERTIFICATE, URI

@@ -35,7 +35,7 @@ from replica.services.messages.one_way import OneWay
 from replica.services.messages.open_units import OpenUnitHandlers
 from replica.services.messages.produce import ProduceStream
 from replica.services.messages.reactive import enqueue_reactive
-from replica.services.messages.transact import TransactionHandlers
+from replica.services.messages.transact import WholeUnits
 from replica.services.messages.watching import WatchHandlers
 from tandemq.finding.names import is_full
 from tandemq.v1.common_pb2 import Level, Reason
@@ -80,7 +80,7 @@ class QueueHandlers:
         self.units = OpenUnitHandlers(members)
         self.completions = CompletionHandlers(members, self.units)
         self.watches = WatchHandlers(members, self.completions)
-        self.whole_units = TransactionHandlers(members)
+        self.whole_units = WholeUnits(members)
         self._waiting: dict[bytes, Consumer] = {}
         """Dequeue calls that wait at this master, by request id: at most one of an id is handed messages."""
 

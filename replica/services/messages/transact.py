@@ -1,10 +1,9 @@
-"""TransactionService: units of work. A request becomes one call of its domain's core; decides nothing."""
+"""Transact: a whole unit of work by one call, which becomes one call of its domain's core. Decides nothing."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import grpc
 
 from replica.core.state.calls import PendingCall, Transact
 from replica.core.state.outcomes import Failed, Moved, UnitDone
@@ -12,17 +11,16 @@ from replica.machine import QueuePut, QueueSettling, Refused, UnitCall, UnitIden
 from replica.machine.plan.unit import QUEUES_MAX
 from replica.machine.state.system_names import is_system
 from replica.node.members import LOCAL, MAIN
-from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import Context, check_request_id, fingerprint, parse
+from replica.rpc.requests import Context, fingerprint, parse, problem_of_request_id
 from replica.services import forward
 from replica.services.answers import Answered, FutureWaiter, header_of, level_of, results_of
 from replica.services.checks import problem_of_identity, problem_of_ttl, stale_epoch
 from replica.services.elsewhere import ensure, in_other_domain, no_domain
-from replica.services.locality import check_origin
+from replica.services.locality import problem_of_origin
 from replica.services.messages.enqueue import columns_and_body, problem_of_unit_bytes
 from replica.services.messages.entering import Entering, entering_of, here
-from replica.services.messages.open_units import OpenUnitHandlers, knows
+from replica.services.messages.open_units import knows
 from replica.services.weighing import problem_of_unit, too_many
 from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -31,25 +29,28 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from replica.core.domain import Domain
-    from replica.core.state.outcomes import EnqueueDone
+    from replica.core.state.outcomes import Answer, EnqueueDone
     from replica.machine import Limits
     from replica.node.members import Members
     from tandemq.v1.message_pb2 import Message
 
-SERVICE = "tandemq.v1.TransactionService"
+
+@dataclass(slots=True)
+class Unit:
+    """One unit of work as it was asked for, as far as it can be looked at without its master."""
+
+    request: pb.TransactRequest
+    asked: Transact
+    names: list[str]
+    """Of its queues: those that it settles in, then those that its messages enter, each once."""
+    entering: list[Entering]
 
 
-class TransactionHandlers:
-    """The handlers of TransactionService at one member."""
+class WholeUnits:
+    """Transact at one member, and what of it TransactMany and a message for another manager need."""
 
     def __init__(self, members: Members) -> None:
         self.members = members
-
-    def handler(self) -> grpc.GenericRpcHandler:
-        """For the server; requests and replies are bytes."""
-        methods = OpenUnitHandlers(self.members).methods()
-        methods["Transact"] = grpc.unary_unary_rpc_method_handler(self.transact)
-        return generic_handler(SERVICE, methods)
 
     async def transact(self, request: bytes, context: Context) -> bytes:
         """See TransactionService.Transact."""
@@ -57,36 +58,48 @@ class TransactionHandlers:
         if (problem := problem_of_unit_bytes(request, limits) or problem_of_unit(request, limits)) is not None:
             await abort(context, problem)
         parsed = await parse(pb.TransactRequest, request, context, len(request))
-        await check_request_id(parsed.request_id, context)
-        named = problem_of_identity(parsed.writer, parsed.query_id, parsed.number, parsed.after)
-        if (problem := _problem_of_counts(parsed, limits) or named) is not None:
-            await abort(context, problem)
+        unit = await self.looked_at(parsed, context)
+        if isinstance(unit, Failed):
+            await abort(context, unit)
+
+        async def done(domain: Domain) -> Answered:
+            asked = await self.submitted(domain, unit)
+            if not isinstance(asked, FutureWaiter):
+                return asked
+            self.members.node.dispatch(domain)
+            answer = self.answer_of(domain, unit, await asked.future)
+            return answer.SerializeToString() if isinstance(answer, pb.TransactResponse) else answer
+
+        path = "TransactionService/Transact"
+        return await forward.unary(self.members, path, request, context, lambda: self.home_of(unit), done)
+
+    async def looked_at(self, request: pb.TransactRequest, context: Context) -> Unit | Failed:
+        """What of it can be decided at any member. Changes the messages that go on to another manager."""
+        limits, members = self.members.node.limits, self.members
+        identity = problem_of_identity(request.writer, request.query_id, request.number, request.after)
+        problem = problem_of_request_id(request.request_id) or _problem_of_counts(request, limits) or identity
+        if problem is not None:
+            return problem
         try:
-            settles = [QueueSettling(here(self.members, each.queue), each.settlements) for each in parsed.settles]
-            entering = entering_of(self.members, parsed)
+            settles = [QueueSettling(here(members, each.queue), each.settlements) for each in request.settles]
+            entering = entering_of(members, request)
         except Refused as refused:
-            await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
-        if parsed.domain and parsed.domain not in self.members.by_name:
-            unknown = no_domain(self.members, parsed.domain)
-            await abort(context, Failed(unknown.reason, unknown.message, unknown.metadata, None))
+            return Failed(refused.reason, refused.message, refused.metadata, None)
+        if request.domain and request.domain not in members.by_name:
+            unknown = no_domain(members, request.domain)
+            return Failed(unknown.reason, unknown.message, unknown.metadata, None)
         names = list(dict.fromkeys([each.queue for each in settles] + [each.queue for each in entering]))
         rows = [row for each in entering for row in each.rows]
-        if (problem := _problem_of_names(self.members, names, parsed.domain) or problem_of_ttl(rows)) is not None:
-            await abort(context, problem)
+        if (problem := self._problem_of_names(names, request.domain) or problem_of_ttl(rows)) is not None:
+            return problem
         for name in names:
-            await check_origin(self.members, name, context)
+            if (problem := problem_of_origin(members, name, context)) is not None:
+                return problem
         try:
-            asked = await self._call(parsed, settles, entering, rows, forward.member_of(self.members, context))
+            asked = await self._call(request, settles, entering, rows, forward.member_of(members, context))
         except Refused as refused:
-            await abort(context, Failed(refused.reason, refused.message, refused.metadata, None))
-        return await forward.unary(
-            self.members,
-            "TransactionService/Transact",
-            request,
-            context,
-            lambda: _home_of(self.members, names, parsed.domain),
-            lambda domain: self._transact(domain, parsed, asked, names, entering),
-        )
+            return Failed(refused.reason, refused.message, refused.metadata, None)
+        return Unit(request, asked, names, entering)
 
     async def _call(
         self,
@@ -121,41 +134,78 @@ class TransactionHandlers:
         call = UnitCall(settles, puts, member, request.request_id, digest, identity)
         return Transact(call, body, request.min_copies)
 
-    async def _transact(
-        self,
-        domain: Domain,
-        request: pb.TransactRequest,
-        asked: Transact,
-        names: list[str],
-        entering: list[Entering],
-    ) -> Answered:
+    async def submitted(self, domain: Domain, unit: Unit) -> FutureWaiter | Failed | Moved:
+        """At the master: who is answered once it is decided and stored; the caller dispatches the domain."""
+        request = unit.request
         if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
             return stale
         # Again: a queue that was made meanwhile may be of another domain.
-        if (problem := _problem_of_names(self.members, names, request.domain)) is not None:
+        if (problem := self._problem_of_names(unit.names, request.domain)) is not None:
             return problem
-        for each in entering:
+        for each in unit.entering:
             lack = await ensure(self.members, domain, each.queue, each.target) if is_system(each.queue) else None
             if lack is not None:
                 return lack
-        node, waiter = self.members.node, FutureWaiter()
-        domain.submit(PendingCall(waiter, asked), node.clock.now_ms())
-        node.dispatch(domain)
-        result = await waiter.future
+        waiter = FutureWaiter()
+        domain.submit(PendingCall(waiter, unit.asked), self.members.node.clock.now_ms())
+        return waiter
+
+    def answer_of(self, domain: Domain, unit: Unit, result: Answer) -> pb.TransactResponse | Failed | Moved:
+        """What the core says of it, for its caller."""
         if isinstance(result, (Failed, Moved)):
             return result
         assert isinstance(result, UnitDone)
         header = header_of(self.members, domain, volatile=result.volatile)
         header.epoch, header.copies = result.epoch, result.copies
         header.level = level_of(result.copies, volatile=result.volatile)
-        response = pb.TransactResponse(header=header, duplicate=result.duplicate, last_number=request.number)
+        response = pb.TransactResponse(header=header, duplicate=result.duplicate, last_number=unit.request.number)
         if (repeated := result.repeated) is not None:
             response.last_number, response.digest, response.differs = repeated.last, repeated.digest, repeated.differs
             if repeated.known is not None:
                 response.known_digest = repeated.known
         if result.puts:
-            _fill_in(response, request, domain.shared.domain, entering, result.puts)
-        return response.SerializeToString()
+            _fill_in(response, unit.request, domain.shared.domain, unit.entering, result.puts)
+        return response
+
+    def _problem_of_names(self, names: list[str], wanted: str) -> Failed | None:
+        """U1: one domain. A queue of the manager's own is made in that one. `wanted`: its name, where the caller says
+        it: then the refusal names a queue that is not in that one.
+        """
+        if not names:
+            text = "a unit of work without settlements and messages; name at least one of them"
+            return refusal(Reason.REASON_BAD_REQUEST, text)
+        known = self._first_known(names)
+        first = self._home_of(names, wanted)
+        for name in names:
+            other = self.members.of_queue(name)
+            if is_system(name) or not knows(other, name):
+                continue
+            if wanted and other.shared.name != wanted:
+                text = in_other_domain(self.members, name, wanted)
+                return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": name})
+            if other is not first:
+                text = (
+                    f"queue {known} is in domain {first.shared.name}, queue {name} in {other.shared.name}; "
+                    "a unit of work has one domain"
+                )
+                return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": name})
+        return None
+
+    def home_of(self, unit: Unit) -> Domain:
+        """Where it is ordered."""
+        return self._home_of(unit.names, unit.request.domain)
+
+    def _home_of(self, names: list[str], wanted: str) -> Domain:
+        if wanted:
+            return self.members.by_name[wanted]  # a queue that is nowhere is missing there, and dead letters are its
+        if all(map(is_system, names)):
+            return self.members.by_name[MAIN if self.members.peer else LOCAL]
+        return self.members.of_queue(self._first_known(names))
+
+    def _first_known(self, names: list[str]) -> str:
+        """One that is nowhere says nothing of the domain; it is refused there, unless the call is a repetition."""
+        asked = [name for name in names if not is_system(name)]
+        return next((name for name in asked if knows(self.members.of_queue(name), name)), (asked or names)[0])
 
 
 def _fill_in(
@@ -193,42 +243,3 @@ def _problem_of_counts(request: pb.TransactRequest, limits: Limits) -> Failed | 
         if (problem := too_many(what, count, most)) is not None:
             return problem
     return None
-
-
-def _problem_of_names(members: Members, names: list[str], wanted: str) -> Failed | None:
-    """U1: one domain. A queue of the manager's own is made in that one. `wanted`: its name, where the caller says it:
-    then the refusal names a queue that is not in that one.
-    """
-    if not names:
-        text = "a unit of work without settlements and messages; name at least one of them"
-        return refusal(Reason.REASON_BAD_REQUEST, text)
-    known = _first_known(members, names)
-    first = _home_of(members, names, wanted)
-    for name in names:
-        other = members.of_queue(name)
-        if is_system(name) or not knows(other, name):
-            continue
-        if wanted and other.shared.name != wanted:
-            return refusal(Reason.REASON_CROSS_DOMAIN, in_other_domain(members, name, wanted), {"queue": name})
-        if other is not first:
-            text = (
-                f"queue {known} is in domain {first.shared.name}, queue {name} in {other.shared.name}; "
-                "a unit of work has one domain"
-            )
-            return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": name})
-    return None
-
-
-def _home_of(members: Members, names: list[str], wanted: str) -> Domain:
-    """Where the unit is ordered."""
-    if wanted:
-        return members.by_name[wanted]  # a queue that is nowhere is missing there, and dead letters are those of it
-    if all(map(is_system, names)):
-        return members.by_name[MAIN if members.peer else LOCAL]
-    return members.of_queue(_first_known(members, names))
-
-
-def _first_known(members: Members, names: list[str]) -> str:
-    """One that is nowhere says nothing of the domain; it is refused there, unless the call is a repetition."""
-    asked = [name for name in names if not is_system(name)]
-    return next((name for name in asked if knows(members.of_queue(name), name)), (asked or names)[0])

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtandemq/peer/v1/outline.proto\x12\x0ftandemq.peer.v1\"<\n\x0c\x46rameOutline\x12,\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x1d.tandemq.peer.v1.BatchOutline\"A\n\x0c\x42\x61tchOutline\x12\x31\n\x08messages\x18\x03 \x01(\x0b\x32\x1f.tandemq.peer.v1.ColumnsOutline\"H\n\x0e\x43olumnsOutline\x12\x36\n\nproperties\x18\t \x03(\x0b\x32\".tandemq.peer.v1.PropertiesOutline\"$\n\x11PropertiesOutline\x12\x0f\n\x07\x65ntries\x18\x01 \x03(\x0c\"C\n\x0e\x45nqueueOutline\x12\x31\n\x08messages\x18\x03 \x03(\x0b\x32\x1f.tandemq.peer.v1.MessageOutline\"s\n\nEnqueueSum\x12\x31\n\x08messages\x18\x03 \x01(\x0b\x32\x1f.tandemq.peer.v1.MessageOutline\x12\x32\n\x08reaction\x18< \x01(\x0b\x32 .tandemq.peer.v1.ReactionOutline\"<\n\x0fTransactOutline\x12)\n\x04puts\x18\x03 \x03(\x0b\x32\x1b.tandemq.peer.v1.PutOutline\"?\n\nPutOutline\x12\x31\n\x08messages\x18\x02 \x03(\x0b\x32\x1f.tandemq.peer.v1.MessageOutline\">\n\rCommitOutline\x12-\n\x04puts\x18\x04 \x03(\x0b\x32\x1f.tandemq.peer.v1.EnqueueOutline\"B\n\x0cReactOutline\x12\x32\n\x08reaction\x18\x03 \x01(\x0b\x32 .tandemq.peer.v1.ReactionOutline\"q\n\x0fReactionOutline\x12.\n\x06update\x18\x05 \x01(\x0b\x32\x1e.tandemq.peer.v1.UpdateOutline\x12.\n\x06\x63ustom\x18< \x01(\x0b\x32\x1e.tandemq.peer.v1.CustomOutline\"#\n\rCustomOutline\x12\x12\n\nproperties\x18\x04 \x03(\x0c\"\'\n\rUpdateOutline\x12\x16\n\x0eset_properties\x18\x03 \x03(\x0c\"@\n\x0cReplyOutline\x12\x30\n\x07message\x18\x05 \x01(\x0b\x32\x1f.tandemq.peer.v1.MessageOutline\"$\n\x0eMessageOutline\x12\x12\n\nproperties\x18\t \x03(\x0c\x42\x62\n\x12io.tandemq.peer.v1P\x01Z8github.com/tandemq/tandemq/gen/go/tandemq/peer/v1;peerv1\xaa\x02\x0fTandemq.Peer.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dtandemq/peer/v1/outline.proto\x12\x0ftandemq.peer.v1\"<\n\x0c\x46rameOutline\x12,\n\x05\x62\x61tch\x18\x02 \x01(\x0b\x32\x1d.tandemq.peer.v1.BatchOutline\"A\n\x0c\x42\x61tchOutline\x12\x31\n\x08messages\x18\x03 \x01(\x0b\x32\x1f.tandemq.peer.v1.ColumnsOutline\"H\n\x0e\x43olumnsOutline\x12\x36\n\nproperties\x18\t \x03(\x0b\x32\".tandemq.peer.v1.PropertiesOutline\"$\n\x11PropertiesOutline\x12\x0f\n\x07\x65ntries\x18\x01 \x03(\x0c\"C\n\x0e\x45nqueueOutline\x12\x31\n\x08messages\x18\x03 \x03(\x0b\x32\x1f.tandemq.peer.v1.MessageOutline\"s\n\nEnqueueSum\x12\x31\n\x08messages\x18\x03 \x01(\x0b\x32\x1f.tandemq.peer.v1.MessageOutline\x12\x32\n\x08reaction\x18< \x01(\x0b\x32 .tandemq.peer.v1.ReactionOutline\"<\n\x0fTransactOutline\x12)\n\x04puts\x18\x03 \x03(\x0b\x32\x1b.tandemq.peer.v1.PutOutline\"F\n\x13TransactManyOutline\x12/\n\x05units\x18\x01 \x03(\x0b\x32 .tandemq.peer.v1.TransactOutline\"?\n\nPutOutline\x12\x31\n\x08messages\x18\x02 \x03(\x0b\x32\x1f.tandemq.peer.v1.MessageOutline\">\n\rCommitOutline\x12-\n\x04puts\x18\x04 \x03(\x0b\x32\x1f.tandemq.peer.v1.EnqueueOutline\"B\n\x0cReactOutline\x12\x32\n\x08reaction\x18\x03 \x01(\x0b\x32 .tandemq.peer.v1.ReactionOutline\"q\n\x0fReactionOutline\x12.\n\x06update\x18\x05 \x01(\x0b\x32\x1e.tandemq.peer.v1.UpdateOutline\x12.\n\x06\x63ustom\x18< \x01(\x0b\x32\x1e.tandemq.peer.v1.CustomOutline\"#\n\rCustomOutline\x12\x12\n\nproperties\x18\x04 \x03(\x0c\"\'\n\rUpdateOutline\x12\x16\n\x0eset_properties\x18\x03 \x03(\x0c\"@\n\x0cReplyOutline\x12\x30\n\x07message\x18\x05 \x01(\x0b\x32\x1f.tandemq.peer.v1.MessageOutline\"$\n\x0eMessageOutline\x12\x12\n\nproperties\x18\t \x03(\x0c\x42\x62\n\x12io.tandemq.peer.v1P\x01Z8github.com/tandemq/tandemq/gen/go/tandemq/peer/v1;peerv1\xaa\x02\x0fTandemq.Peer.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -46,20 +46,22 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ENQUEUESUM']._serialized_end=475
   _globals['_TRANSACTOUTLINE']._serialized_start=477
   _globals['_TRANSACTOUTLINE']._serialized_end=537
-  _globals['_PUTOUTLINE']._serialized_start=539
-  _globals['_PUTOUTLINE']._serialized_end=602
-  _globals['_COMMITOUTLINE']._serialized_start=604
-  _globals['_COMMITOUTLINE']._serialized_end=666
-  _globals['_REACTOUTLINE']._serialized_start=668
-  _globals['_REACTOUTLINE']._serialized_end=734
-  _globals['_REACTIONOUTLINE']._serialized_start=736
-  _globals['_REACTIONOUTLINE']._serialized_end=849
-  _globals['_CUSTOMOUTLINE']._serialized_start=851
-  _globals['_CUSTOMOUTLINE']._serialized_end=886
-  _globals['_UPDATEOUTLINE']._serialized_start=888
-  _globals['_UPDATEOUTLINE']._serialized_end=927
-  _globals['_REPLYOUTLINE']._serialized_start=929
-  _globals['_REPLYOUTLINE']._serialized_end=993
-  _globals['_MESSAGEOUTLINE']._serialized_start=995
-  _globals['_MESSAGEOUTLINE']._serialized_end=1031
+  _globals['_TRANSACTMANYOUTLINE']._serialized_start=539
+  _globals['_TRANSACTMANYOUTLINE']._serialized_end=609
+  _globals['_PUTOUTLINE']._serialized_start=611
+  _globals['_PUTOUTLINE']._serialized_end=674
+  _globals['_COMMITOUTLINE']._serialized_start=676
+  _globals['_COMMITOUTLINE']._serialized_end=738
+  _globals['_REACTOUTLINE']._serialized_start=740
+  _globals['_REACTOUTLINE']._serialized_end=806
+  _globals['_REACTIONOUTLINE']._serialized_start=808
+  _globals['_REACTIONOUTLINE']._serialized_end=921
+  _globals['_CUSTOMOUTLINE']._serialized_start=923
+  _globals['_CUSTOMOUTLINE']._serialized_end=958
+  _globals['_UPDATEOUTLINE']._serialized_start=960
+  _globals['_UPDATEOUTLINE']._serialized_end=999
+  _globals['_REPLYOUTLINE']._serialized_start=1001
+  _globals['_REPLYOUTLINE']._serialized_end=1065
+  _globals['_MESSAGEOUTLINE']._serialized_start=1067
+  _globals['_MESSAGEOUTLINE']._serialized_end=1103
 # @@protoc_insertion_point(module_scope)

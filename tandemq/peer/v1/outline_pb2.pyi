@@ -50,6 +50,12 @@ class TransactOutline(_message.Message):
     puts: _containers.RepeatedCompositeFieldContainer[PutOutline]
     def __init__(self, puts: _Optional[_Iterable[_Union[PutOutline, _Mapping]]] = ...) -> None: ...
 
+class TransactManyOutline(_message.Message):
+    __slots__ = ("units",)
+    UNITS_FIELD_NUMBER: _ClassVar[int]
+    units: _containers.RepeatedCompositeFieldContainer[TransactOutline]
+    def __init__(self, units: _Optional[_Iterable[_Union[TransactOutline, _Mapping]]] = ...) -> None: ...
+
 class PutOutline(_message.Message):
     __slots__ = ("messages",)
     MESSAGES_FIELD_NUMBER: _ClassVar[int]

@@ -81,6 +81,7 @@ def test_each_field_of_a_request_that_names_a_queue_is_asked_about() -> None:
         ("QueueService/Settle", "settlements.queue"),
         ("QueueService/Consume", "settle.settlements.queue"),
         ("TransactionService/Transact", "settles.settlements.queue"),
+        ("TransactionService/TransactMany", "units.settles.settlements.queue"),
         ("RightsService/TestRight", "queue"),  # a question
     }
     found = set()

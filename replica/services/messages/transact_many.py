@@ -1,0 +1,102 @@
+"""TransactMany: several units of work by one call, each decided by itself; they share what a call costs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from replica.core.state.outcomes import Failed, Moved
+from replica.rpc.refusals import abort, failure, refusal
+from replica.rpc.requests import Context, parse
+from replica.services import forward
+from replica.services.answers import Answered, FutureWaiter, header_of
+from replica.services.messages.enqueue import problem_of_unit_bytes
+from replica.services.messages.transact import Unit, WholeUnits
+from replica.services.weighing import UNITS_MAX, problem_of_units, too_many_of_a_call
+from tandemq.v1 import transaction_service_pb2 as pb
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from replica.core.domain import Domain
+    from replica.machine import Limits
+
+UNITS_AT_ONCE = 32
+"""Looked at, or decided, before everybody else is served: some 5 ms."""
+
+
+async def transact_many(whole: WholeUnits, request: bytes, context: Context) -> bytes:
+    """See TransactionService.TransactMany."""
+    limits = whole.members.node.limits
+    if (problem := problem_of_unit_bytes(request, limits) or problem_of_units(request, limits)) is not None:
+        await abort(context, problem)
+    asked = (await parse(pb.TransactManyRequest, request, context, len(request))).units
+    if (problem := _problem_of_counts(asked, limits)) is not None:
+        await abort(context, problem)
+    units: list[Unit | Failed] = []
+    for place, each in enumerate(asked, 1):
+        units.append(await whole.looked_at(each, context))
+        if place % UNITS_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    first = next((each for each in units if not isinstance(each, Failed)), None)
+    return await forward.unary(
+        whole.members,
+        "TransactionService/TransactMany",
+        request,
+        context,
+        lambda: whole.members.home() if first is None else whole.home_of(first),
+        lambda domain: _done(whole, domain, units),
+    )
+
+
+async def _done(whole: WholeUnits, domain: Domain, units: Sequence[Unit | Failed]) -> Answered:
+    """At the master: decided in order, and answered when all of them are stored, by few commits."""
+    node = whole.members.node
+    asked: list[FutureWaiter | Failed | Moved] = []
+    for place, each in enumerate(units, 1):
+        asked.append(each if isinstance(each, Failed) else await _submitted(whole, domain, each))
+        if place % UNITS_AT_ONCE == 0:
+            node.dispatch(domain)
+            await asyncio.sleep(0)
+    node.dispatch(domain)
+    response = pb.TransactManyResponse()
+    for each, waiter in zip(units, asked, strict=True):
+        answer: pb.TransactResponse | Failed | Moved
+        if isinstance(waiter, FutureWaiter):
+            assert not isinstance(each, Failed), "nobody waits for what was refused before"
+            answer = whole.answer_of(domain, each, await waiter.future)
+        else:
+            answer = waiter
+        if isinstance(answer, Moved):
+            return answer  # all is asked again: what was done of it is known by its request ids
+        if isinstance(answer, Failed):
+            response.answers.add(refused=failure(answer))
+        else:
+            response.answers.add(done=answer)
+    response.header.CopyFrom(header_of(whole.members, domain))
+    return response.SerializeToString()
+
+
+async def _submitted(whole: WholeUnits, domain: Domain, unit: Unit) -> FutureWaiter | Failed | Moved:
+    home = whole.home_of(unit)
+    if home is domain:
+        return await whole.submitted(domain, unit)
+    text = (
+        f"a unit of work in domain {home.shared.name} by a call whose first one is in {domain.shared.name}; "
+        "all units of a call are in one domain"
+    )
+    return refusal(Reason.REASON_CROSS_DOMAIN, text, {"domain": home.shared.name})
+
+
+def _problem_of_counts(units: Sequence[pb.TransactRequest], limits: Limits) -> Failed | None:
+    """Before anything walks over them."""
+    if not units:
+        return refusal(Reason.REASON_BAD_REQUEST, "a call without units of work; name at least one of them")
+    if (problem := too_many_of_a_call("units", len(units), UNITS_MAX)) is not None:
+        return problem
+    settlements = sum(len(settle.settlements) for each in units for settle in each.settles)
+    messages = sum(len(put.messages) for each in units for put in each.puts)
+    return too_many_of_a_call("settlements", settlements, limits.settlement_ranges_max) or too_many_of_a_call(
+        "messages", messages, limits.batch_messages_max
+    )

@@ -1,0 +1,166 @@
+"""Sends units of work that are asked for at the same time by few calls (TransactMany). Each is answered by itself.
+
+A call costs some ten times what a small unit in it does, at the client and at the master. While as many calls as are
+useful are unanswered, further units wait, and go together by the next one; whoever asks for one at a time has a call of
+its own, as if there were no others. It decides nothing, and changes no unit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import NamedTuple
+
+from tandemq.client.calls import TRANSACTION_SERVICE, Caller
+from tandemq.errors import Closed, TandemqError, error_of, to_error
+from tandemq.v1 import transaction_service_pb2 as pb
+
+IN_FLIGHT = 2
+"""Calls to one domain that are unanswered before others wait: one is decided while the one before it is stored."""
+UNITS_MAX = 256
+"""In one call."""
+BYTES_MAX = 1 << 20
+"""Of one call, unless it is of one unit."""
+
+
+class Asked(NamedTuple):
+    """One unit that waits for its turn."""
+
+    request: pb.TransactRequest
+    queue: str
+    answer: asyncio.Future[pb.TransactResponse]
+    since: float
+    """When it was asked for; seconds of the loop."""
+
+
+class Lane:
+    """The units for one domain."""
+
+    def __init__(self) -> None:
+        self.in_flight = 0
+        self.waiting: deque[Asked] = deque()
+
+
+class UnitCalls:
+    """Of one client to one manager. Belongs to one event loop."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._lanes: dict[str, Lane] = {}
+        self._sending: set[asyncio.Task[None]] = set()
+        self._by_one = False
+        """The manager is of a version that takes one unit a call."""
+
+    async def ask(self, request: pb.TransactRequest, queue: str) -> pb.TransactResponse:
+        """The answer, as that of Transact. `queue`: whose master is asked. Raises what Transact is refused with, and
+        what a call raises that nobody answers. Whoever is cancelled before the unit was sent has sent nothing.
+        """
+        loop = asyncio.get_running_loop()
+        lane = self._lanes.setdefault(self._caller.members.masters.domain_of(queue) or "", Lane())
+        if self._by_one or (lane.in_flight < IN_FLIGHT and not lane.waiting):
+            lane.in_flight += 1
+            try:
+                return await self._alone(request, queue, loop.time())
+            finally:
+                lane.in_flight -= 1
+                self._go_on(lane)
+        answer: asyncio.Future[pb.TransactResponse] = loop.create_future()
+        lane.waiting.append(Asked(request, queue, answer, loop.time()))
+        return await answer
+
+    def close(self) -> None:
+        """Units that wait are not sent; of those that are unanswered nobody says what became of them."""
+        for lane in self._lanes.values():
+            for each in lane.waiting:
+                _fail(each, Closed("CLOSED", "the client was closed before this unit of work was sent", definite=True))
+            lane.waiting.clear()
+        for task in self._sending:
+            task.cancel()
+
+    def _go_on(self, lane: Lane) -> None:
+        """Sends what waits, as far as calls may be unanswered."""
+        while lane.in_flight < IN_FLIGHT and (units := _next(lane.waiting)):
+            lane.in_flight += 1
+            task = asyncio.create_task(self._send(lane, units))
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+
+    async def _send(self, lane: Lane, units: list[Asked]) -> None:
+        try:
+            if len(units) == 1 or self._by_one:
+                await asyncio.gather(*(self._answer(each) for each in units))
+            else:
+                await self._together(units)
+        finally:
+            for each in units:
+                _fail(each, Closed("CLOSED", "the client was closed before this unit of work was answered"))
+            lane.in_flight -= 1
+            self._go_on(lane)
+
+    async def _together(self, units: list[Asked]) -> None:
+        request = pb.TransactManyRequest(units=[each.request for each in units])
+        first = units[0]
+        try:
+            reply = await self._caller.call(
+                TRANSACTION_SERVICE + "TransactMany",
+                request,
+                pb.TransactManyResponse,
+                queue=first.queue,
+                since=first.since,
+            )
+        except TandemqError as error:
+            self._by_one = self._by_one or error.reason == "UNIMPLEMENTED"
+            await asyncio.gather(*(self._answer(each, error) for each in units))
+            return
+        if len(reply.answers) != len(units):
+            failure = error_of("INTERNAL", f"{len(reply.answers)} answers to {len(units)} units of work")
+            await asyncio.gather(*(self._answer(each, failure) for each in units))
+            return
+        later = []
+        for each, answer in zip(units, reply.answers, strict=True):
+            if answer.HasField("done"):
+                _set(each, answer.done)
+            elif (refused := to_error(answer.refused)).retryable or refused.reason == "CROSS_DOMAIN":
+                later.append(self._answer(each))  # that may be of the call's first unit: by itself it says of its own
+            else:
+                _fail(each, refused)
+        await asyncio.gather(*later)
+
+    async def _answer(self, asked: Asked, failure: TandemqError | None = None) -> None:
+        """Asks for one unit by itself, after a call of several that had no answer for it. `failure`: of that call."""
+        if failure is not None and asyncio.get_running_loop().time() - asked.since >= self._caller.policy.total_s:
+            _fail(asked, failure.again())
+            return
+        try:
+            _set(asked, await self._alone(asked.request, asked.queue, asked.since))
+        except TandemqError as error:
+            _fail(asked, error if failure is None or failure.definite else error.in_doubt())
+
+    async def _alone(self, request: pb.TransactRequest, queue: str, since: float) -> pb.TransactResponse:
+        path = TRANSACTION_SERVICE + "Transact"
+        return await self._caller.call(path, request, pb.TransactResponse, queue=queue, since=since)
+
+
+def _next(waiting: deque[Asked]) -> list[Asked]:
+    """What goes by one call; nobody waits any more for what is left out."""
+    units: list[Asked] = []
+    size = 0
+    while waiting and len(units) < UNITS_MAX:
+        each = waiting[0]
+        if not each.answer.done():
+            size += each.request.ByteSize()
+            if units and size > BYTES_MAX:
+                break
+            units.append(each)
+        waiting.popleft()
+    return units
+
+
+def _set(asked: Asked, answer: pb.TransactResponse) -> None:
+    if not asked.answer.done():
+        asked.answer.set_result(answer)
+
+
+def _fail(asked: Asked, error: TandemqError) -> None:
+    if not asked.answer.done():
+        asked.answer.set_exception(error)
