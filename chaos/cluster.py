@@ -337,8 +337,7 @@ class Cluster:
     async def start(self, deadline_s: float | None = None) -> None:
         """Starts everything; returns when the pair is whole. Raises ClusterError, having stopped everything, or
         PortTakenError, before anything was started."""
-        if taken := ports_in_use(self.base_port, len(self.members)):
-            raise PortTakenError(f"port {taken[0]} is in use; choose another --base-port (now {self.base_port})")
+        self.check_ports()
         self.data_dir.mkdir(parents=True, exist_ok=True)
         for name in self.members:
             self.config_file(name).write_text(to_toml(self.config(name)), encoding="utf-8")
@@ -348,6 +347,11 @@ class Cluster:
                 self.spawn(name)
             await self.wait_ready(deadline_s)
             cleanup.pop_all()
+
+    def check_ports(self) -> None:
+        """Raises PortTakenError where somebody else listens."""
+        if taken := ports_in_use(self.base_port, len(self.members)):
+            raise PortTakenError(f"port {taken[0]} is in use; choose another --base-port (now {self.base_port})")
 
     def spawn(self, name: str) -> None:
         """Starts one process and does not wait for it; the network first, if there is one to be hurt."""

@@ -32,19 +32,19 @@ DEVELOPER = "developer"
 @click.option("--quiet", is_flag=True, help="Show only what the supervisor says; logs are in DIR/logs.")
 @click.option("--chaos", is_flag=True, help="Put Toxiproxy between the processes, for drills that hurt the network.")
 @click.option(
-    "--secure/--insecure", default=False, help="With certificates, which are made; or in clear text, as by default."
+    "--secure/--insecure", default=True, help="With certificates, which are made, as by default; or in clear text."
 )
 @click.pass_context
 def dev(ctx: click.Context, data_dir: str, base_port: int, quiet: bool, chaos: bool, secure: bool) -> None:
     """Run members a and b and a witness on this machine until Ctrl-C.
 
     The pair becomes the current context: other commands find it without --target. Kill a member as you like; nothing
-    restarts by itself. With --secure everybody needs a certificate (`tandemq cert issue`) and rights (`tandemq right`);
-    yours is made, is an administrator's, and is found by itself.
+    restarts by itself. Everybody needs a certificate (`tandemq cert issue`) and rights (`tandemq right`); yours is
+    made, is an administrator's, and is found by itself. With --insecure nobody is asked for one.
 
     \b
     Example: tandemq dev --data-dir ./pair
-             tandemq dev --data-dir ./pair --secure
+             tandemq dev --data-dir ./pair --insecure
              tandemq dev --data-dir ./pair restart b
     """
     directory = Path(data_dir).expanduser().resolve()

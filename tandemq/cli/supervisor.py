@@ -34,14 +34,15 @@ def supervise(cluster: Cluster, *, quiet: bool) -> None:
             f"another `tandemq dev` runs in {cluster.data_dir}",
             f"stop it with `tandemq dev --data-dir {cluster.data_dir} stop`, or choose another --data-dir",
         )
-    if cluster.secured is not None:
-        _prepare(cluster, cluster.secured)
     if not quiet:
         cluster.on_line = _print_line
     from chaos.cluster import ClusterError, PortTakenError
     from chaos.toxics import ToxiproxyError
 
     try:
+        cluster.check_ports()  # before anything is written
+        if cluster.secured is not None:
+            _prepare(cluster, cluster.secured)
         asyncio.run(Supervisor(cluster).run())
     except ToxiproxyError as error:
         raise Failure(error.reason, str(error), _logs_of(cluster)) from error
@@ -150,9 +151,9 @@ class Supervisor:
     def _greet(self) -> None:
         cluster = self._cluster
         members = ", ".join(f"{name} at {cluster.endpoint(name)}" for name in cluster.members)
-        say("dev", f"ready: {members}")
         if cluster.credentials:
             say("dev", f"certificates are asked for; yours is found by itself: {cluster.credentials}")
+        say("dev", f"ready: {members}")
         say("dev", "try: tandemq queue create orders; tandemq msg send orders hello; tandemq pair status")
         say("dev", f"hurt it: kill -9 {cluster.children[cluster.members[0]].pid}; Ctrl-C stops everything")
 

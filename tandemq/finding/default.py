@@ -125,7 +125,7 @@ def context(environment: Mapping[str, str]) -> tuple[str, str, Target | None]:
 def _credentials(target: Target, environment: Mapping[str, str]) -> str:
     """Those of the current context, where it is the same manager that somebody named, in his own words; empty: none.
 
-    A context that cannot be read is no matter of who does not need it.
+    All endpoints of a target are of one manager. A context that cannot be read is no matter of who does not need it.
     """
     try:
         _, _, current = context(environment)
@@ -134,7 +134,7 @@ def _credentials(target: Target, environment: Mapping[str, str]) -> str:
     if current is None or not current.credentials:
         return ""
     by_name = bool(target.manager) and target.manager == current.pair
-    by_place = bool(target.endpoints) and set(map(_here, target.endpoints)) <= set(map(_here, current.endpoints))
+    by_place = not set(map(_here, target.endpoints)).isdisjoint(map(_here, current.endpoints))
     return current.credentials if by_name or by_place else ""
 
 

@@ -172,7 +172,7 @@ def test_an_operator_moves_the_master_reads_why_and_asks_the_witness(dev: Dev) -
 
     said = json.loads(dev.run("pair", "why", "-o", "json"))
     assert said["what"] == "b became master in epoch 2, by a handoff (kernel update)"
-    assert "An operator at ipv4:127.0.0.1" in said["who"]
+    assert "An operator at principal/developer at ipv4:127.0.0.1" in said["who"]
     assert "Now b serves with two copies." in dev.run("pair", "why", "-o", "table")
     events = dev.lines("pair", "history", "--domain", "main")
     roles = [event["facts"]["to"] for event in events if event["kind"] == "ROLE" and event["member"] == "b"]  # type: ignore[index]

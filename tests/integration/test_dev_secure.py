@@ -77,7 +77,7 @@ def lines(home: Home, *words: str) -> list[dict[str, Any]]:
 
 
 def test_a_client_may_do_what_it_was_granted_before_and_after_a_kill(home: Home) -> None:
-    with home.dev("--secure") as base:
+    with home.dev() as base:
         seen = handshake(base)
         assert "TLSv1.3" in seen
         assert re.search(r"<<< TLS 1.3, Handshake .* CertificateRequest", seen), seen
@@ -115,7 +115,7 @@ with tandemq.connect(sys.argv[1] or None) as client:
     with client.producer("orders") as producer:
         producer.send(b"x")
 """
-    with home.dev("--secure") as base:
+    with home.dev() as base:
         first = serials(home.folder)
         home.run("queue", "create", "orders")
         both = f"127.0.0.1:{base},127.0.0.1:{base + 10}"
@@ -127,7 +127,7 @@ with tandemq.connect(sys.argv[1] or None) as client:
         home.run("witness", "status")
         assert '"IN_SYNC"' in home.run("pair", "status", "-o", "json")
         home.run("drill", "run", "kill-master", "--report-dir", str(home.folder / "report"))
-    with home.dev("--secure"):
+    with home.dev():
         assert serials(home.folder) == first, "they are made once"
         assert [each["body"] for each in lines(home, "msg", "browse", "orders")] == ["x"] * 4
 
@@ -140,7 +140,7 @@ def test_a_pair_may_be_plain_and_have_certificates_by_turns(home: Home) -> None:
             home.run("queue", "create", "orders", code=None)  # there is one the second time
             home.run("msg", "send", "orders", options[0].strip("-"))
             assert ("credentials" in read(home.folder / "pair" / "context.toml")) is (options[0] == "--secure")
-    with home.dev("--secure"):
+    with home.dev():
         found = [each["body"] for each in lines(home, "msg", "browse", "orders")]
         assert found == ["insecure", "secure", "insecure"]
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from chaos.cluster import ClusterError
 from tests.interop.clients import CLIENTS, ClientFailed, Missing
 from tests.interop.judge import Wrong
+from tests.interop.secured import secured
 from tests.interop.sessions import COPIES, SCRIPT, STREAMS, UNITS, Session, run_false_scripts, run_session
 from tests.support.clusters import quick
 
@@ -34,10 +35,11 @@ COLUMNS = (
 )
 
 SCRIPTS = (SCRIPT, STREAMS, COPIES, UNITS)
+SECURED = f"{SCRIPT.stem}, with certificates"
 
 
 async def _one(name: str, say: Console) -> list[Session]:
-    """A run of each script, each at a pair of its own."""
+    """A run of each script, each at a pair of its own, and of the first one again with certificates."""
 
     def tell(line: str) -> None:
         say.print(f"  {line}", highlight=False)
@@ -52,6 +54,9 @@ async def _one(name: str, say: Console) -> list[Session]:
                     count = await run_false_scripts(command, cluster.endpoint("a"))
                     tell(f"{count} false scripts failed, each at its line")
                 runs.append(await run_session(cluster, command, tell, script))
+    with tempfile.TemporaryDirectory(prefix="tandemq-interop-") as folder:
+        async with secured(Path(folder)) as pair:
+            runs.append(await run_session(pair.cluster, command, tell, credentials=pair.credentials))
     return runs
 
 
@@ -74,9 +79,9 @@ async def main(names: list[str]) -> int:
             table.add_row(name, *[""] * (len(COLUMNS) - 2), "FAILED")
         else:
             passed += 1
-            for script, run in zip(SCRIPTS, runs, strict=True):
+            for script, run in zip((*(each.stem for each in SCRIPTS), SECURED), runs, strict=True):
                 figures = (run.steps, run.sent, run.taken, run.kills, run.lost, run.handoffs, run.broken, run.repeated)
-                table.add_row(name, script.stem, *map(str, figures), f"{run.seconds:.1f}", "passed")
+                table.add_row(name, script, *map(str, figures), f"{run.seconds:.1f}", "passed")
     say.print(table)
     return int(bool(failed) or not passed)
 

@@ -14,11 +14,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import grpc
-
 from chaos.cluster import Cluster, is_stopped
 from tandemq.cli.view import PairView
 from tandemq.config import member_ports
+from tandemq.credentials.chosen import opener_of
 from tandemq.v1 import pair_service_pb2
 from tandemq.v1.pair_service_pb2_grpc import PairServiceStub
 from tests.integration.support import http_get
@@ -98,10 +97,11 @@ class Client:
 
 
 @asynccontextmanager
-async def running(command: list[str], address: str) -> AsyncIterator[Client]:
+async def running(command: list[str], address: str, credentials: str = "") -> AsyncIterator[Client]:
+    """`credentials`: a directory; empty: the pair is plain."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *command, address, stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.STDOUT
+        *command, address, *filter(None, [credentials]), stdin=pipe, stdout=pipe, stderr=asyncio.subprocess.STDOUT
     )
     try:
         async with asyncio.timeout(OUTER_S):
@@ -178,7 +178,7 @@ class _Faults:
             await self.cluster.restart(old)
             self.session.kills += 1
         else:
-            async with grpc.aio.insecure_channel(self.cluster.endpoint(old)) as channel:
+            async with opener_of(self.cluster.credentials)(self.cluster.endpoint(old), ()) as channel:
                 request = pair_service_pb2.HandoffRequest(reason="interop")
                 answer = await PairServiceStub(channel).Handoff(request, timeout=HANDOFF_S)
             if not answer.done:
@@ -192,16 +192,16 @@ class _Faults:
 
 
 async def run_session(
-    cluster: Cluster, command: list[str], say: Callable[[str], None], script: Path = SCRIPT
+    cluster: Cluster, command: list[str], say: Callable[[str], None], script: Path = SCRIPT, credentials: str = ""
 ) -> Session:
-    """A whole script. Raises ClientFailed where the client, or the run itself, was not as it has to be."""
+    """A whole script, by whoever has these. Raises ClientFailed where something was not as it has to be."""
     view = await cluster.wait_for(PairView.whole, "a master and a replica in sync")
     [master] = view.masters()
     session, began, steps = Session(), time.monotonic(), read(script)
     endpoints = {name: cluster.endpoint(name) for name in cluster.members}
     faults = _Faults(cluster, master, session, say)
     try:
-        async with Front(endpoints, prefer=master) as front, running(command, front.address) as client:
+        async with Front(endpoints, prefer=master) as front, running(command, front.address, credentials) as client:
             await _do(client, steps, session, faults)
             await client.end()
             session.broken = front.broken

@@ -10,6 +10,7 @@ import pytest
 
 from tests.interop import golden
 from tests.interop.clients import CLIENTS, HERE, Missing
+from tests.interop.secured import secured
 from tests.interop.sessions import COPIES, FALSE_SCRIPTS, SCRIPT, UNITS, run_false_scripts, run_session
 from tests.support.clusters import quick
 
@@ -53,6 +54,16 @@ async def test_a_client_takes_and_sends_as_one(name: str, tmp_path: Path) -> Non
     async with quick(tmp_path).running() as cluster:
         session = await run_session(cluster, command, lambda _line: None, UNITS)
     assert (session.sent, session.taken, session.kills, session.handoffs) == (900, 900, 2, 1)
+
+
+@pytest.mark.process
+@pytest.mark.timeout(630)
+@pytest.mark.parametrize("name", QUICK_TO_BUILD)
+async def test_a_client_shows_a_certificate_over_kills_and_a_handoff(name: str, tmp_path: Path) -> None:
+    command = command_of(name)
+    async with secured(tmp_path) as pair:
+        session = await run_session(pair.cluster, command, lambda _line: None, credentials=pair.credentials)
+    assert (session.sent, session.taken, session.kills, session.handoffs) == (1580, 1580, 2, 1)
 
 
 @pytest.mark.process

@@ -1,6 +1,6 @@
 // Does what it is told, a step a line on stdin: prints what it sees, and then ok. tests/interop/README.md has the lines.
 //
-//	client <address>
+//	client <address> [<directory of credentials>]
 package main
 
 import (
@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 )
 
 func (c *client) do(verb, name string, values []string) {
@@ -60,7 +59,11 @@ func (c *client) do(verb, name string, values []string) {
 }
 
 func main() {
-	conn, err := grpc.NewClient(os.Args[1], grpc.WithTransportCredentials(insecure.NewCredentials()))
+	creds, err := transport(strings.Join(os.Args[2:], ""))
+	if err != nil {
+		log.Fatal(err)
+	}
+	conn, err := grpc.NewClient(os.Args[1], grpc.WithTransportCredentials(creds))
 	if err != nil {
 		log.Fatal(err)
 	}

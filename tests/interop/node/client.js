@@ -4,6 +4,7 @@
 'use strict';
 
 const { randomBytes } = require('node:crypto');
+const fs = require('node:fs');
 const path = require('node:path');
 const { setTimeout: sleep } = require('node:timers/promises');
 const grpc = require('@grpc/grpc-js');
@@ -18,6 +19,13 @@ function load(folder) {
   const names = ['queue_service', 'queue_admin_service', 'transaction_service'];
   const files = names.map((name) => path.join(folder, 'tandemq', 'v1', `${name}.proto`));
   return loader.loadSync(files, { includeDirs: [folder], longs: String, enums: String, defaults: true, oneofs: true });
+}
+
+// Mutual TLS by a directory with ca.pem, cert.pem and key.pem; without one, clear text.
+function credentials(directory) {
+  if (!directory) return grpc.credentials.createInsecure();
+  const read = (name) => fs.readFileSync(path.join(directory, name));
+  return grpc.credentials.createSsl(read('ca.pem'), read('key.pem'), read('cert.pem'));
 }
 
 const id = () => randomBytes(16);
@@ -53,11 +61,11 @@ class Client {
   leased = {}; // by queue: what acknowledges the messages that were received
   handles = {}; // by queue: of the messages that were sent
 
-  constructor(definition, address) {
+  constructor(definition, address, shown) {
     const { v1 } = grpc.loadPackageDefinition(definition).tandemq;
-    this.queues = new v1.QueueService(address, grpc.credentials.createInsecure());
-    this.admin = new v1.QueueAdminService(address, grpc.credentials.createInsecure());
-    this.units = new v1.TransactionService(address, grpc.credentials.createInsecure());
+    this.queues = new v1.QueueService(address, shown);
+    this.admin = new v1.QueueAdminService(address, shown);
+    this.units = new v1.TransactionService(address, shown);
   }
 
   async create(queue, queueType) {
@@ -138,4 +146,4 @@ class Client {
   }
 }
 
-module.exports = { Client, again, deadline, id, load, payload, took };
+module.exports = { Client, again, credentials, deadline, id, load, payload, took };

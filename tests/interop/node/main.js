@@ -1,17 +1,17 @@
 // Does what it is told, a step a line on stdin: prints what it sees, and then ok. tests/interop/README.md has the lines.
 //
-//   node main.js <proto folder> <address>
+//   node main.js <proto folder> <address> [<directory of credentials>]
 'use strict';
 
 const readline = require('node:readline');
-const { Client, load } = require('./client.js');
+const { Client, credentials, load } = require('./client.js');
 const { decode } = require('./golden.js');
 const copies = require('./copies.js');
 const streams = require('./streams.js');
 
-async function main([protos, address]) {
+async function main([protos, address, directory]) {
   const definition = load(protos);
-  const client = new Client(definition, address);
+  const client = new Client(definition, address, credentials(directory));
   for await (const line of readline.createInterface({ input: process.stdin })) {
     const [verb, name, ...values] = line.split(' ');
     if (verb === 'decode') decode(definition, name, ...values);

@@ -108,7 +108,7 @@ def test_a_target_may_be_a_name() -> None:
         ("[::1]:7600", True),
         ("//dev", True),
         ("//dev/orders", True),
-        ("127.0.0.1:7600,127.0.0.1:7620", False),
+        ("127.0.0.1:7600,127.0.0.1:7620", True),
         ("127.0.0.1:7620", False),
         ("10.0.0.1:7600", False),
         ("//orders", False),

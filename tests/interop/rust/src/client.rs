@@ -1,10 +1,12 @@
 //! A client made of the committed .proto files and stock tonic: each message exactly once and in order, whoever dies. It
 //! has one address, which leads to a member that is alive, and balances nothing. It prints what it sees.
 use std::collections::HashMap;
+use std::error::Error;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Endpoint, Identity};
 use tonic::{Code, Status};
 
 use crate::v1::queue_admin_service_client::QueueAdminServiceClient;
@@ -70,9 +72,20 @@ pub fn took(lease_id: u64, messages: Vec<DeliveredMessage>) -> Settlement {
     Settlement { lease_id, ranges, outcome: Outcome::Ack.into(), ..Default::default() }
 }
 
+/// Mutual TLS by a directory with ca.pem, cert.pem and key.pem.
+fn secured(address: &str, directory: &Path) -> Result<Channel, Box<dyn Error>> {
+    let read = |name| std::fs::read(directory.join(name));
+    let own = Identity::from_pem(read("cert.pem")?, read("key.pem")?);
+    let tls = ClientTlsConfig::new().ca_certificate(Certificate::from_pem(read("ca.pem")?)).identity(own);
+    Ok(Endpoint::from_shared(format!("https://{address}"))?.tls_config(tls)?.connect_lazy())
+}
+
 impl Client {
-    pub fn connect(address: &str) -> Result<Self, tonic::transport::Error> {
-        let channel = Endpoint::from_shared(format!("http://{address}"))?.connect_lazy();
+    pub fn connect(address: &str, directory: Option<&str>) -> Result<Self, Box<dyn Error>> {
+        let channel = match directory {
+            Some(directory) => secured(address, Path::new(directory))?,
+            None => Endpoint::from_shared(format!("http://{address}"))?.connect_lazy(),
+        };
         let (queues, admin) = (QueueServiceClient::new(channel.clone()), QueueAdminServiceClient::new(channel.clone()));
         let units = TransactionServiceClient::new(channel);
         let asked = EnqueueRequest::default();

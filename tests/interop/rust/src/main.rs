@@ -39,7 +39,9 @@ async fn act(client: &mut Client, verb: &str, name: String, values: &[&str]) -> 
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let mut client = Client::connect(&std::env::args().nth(1).ok_or("an address is needed")?)?;
+    let arguments: Vec<String> = std::env::args().collect();
+    let address = arguments.get(1).ok_or("an address is needed")?;
+    let mut client = Client::connect(address, arguments.get(2).map(String::as_str))?;
     let mut steps = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = steps.next_line().await? {
         let words: Vec<&str> = line.split(' ').collect();

@@ -1,6 +1,10 @@
+import io.grpc.ChannelCredentials;
 import io.grpc.Grpc;
 import io.grpc.InsecureChannelCredentials;
+import io.grpc.TlsChannelCredentials;
 import java.io.BufferedReader;
+import java.io.File;
+import java.io.IOException;
 import java.io.InputStreamReader;
 import java.nio.file.Path;
 
@@ -8,7 +12,7 @@ import java.nio.file.Path;
  * Does what it is told, a step a line on stdin: prints what it sees, and then ok.
  * tests/interop/README.md has the lines.
  *
- * <p>Main ADDRESS
+ * <p>Main ADDRESS [DIRECTORY OF CREDENTIALS]
  */
 final class Main {
   private Main() {}
@@ -39,8 +43,20 @@ final class Main {
     return Integer.parseInt(value);
   }
 
+  /** Mutual TLS by a directory with ca.pem, cert.pem and key.pem. */
+  static ChannelCredentials credentials(File directory) throws IOException {
+    return TlsChannelCredentials.newBuilder()
+        .trustManager(new File(directory, "ca.pem"))
+        .keyManager(new File(directory, "cert.pem"), new File(directory, "key.pem"))
+        .build();
+  }
+
   public static void main(String[] arguments) throws Exception {
-    var channel = Grpc.newChannelBuilder(arguments[0], InsecureChannelCredentials.create()).build();
+    ChannelCredentials shown =
+        arguments.length > 1
+            ? credentials(new File(arguments[1]))
+            : InsecureChannelCredentials.create();
+    var channel = Grpc.newChannelBuilder(arguments[0], shown).build();
     Copies client = new Copies(channel);
     BufferedReader steps = new BufferedReader(new InputStreamReader(System.in));
     for (String line; (line = steps.readLine()) != null; ) {
