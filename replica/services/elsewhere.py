@@ -13,7 +13,7 @@ from replica.core.state.calls import PendingCall
 from replica.core.state.outcomes import Failed, QueueDone
 from replica.machine import QueueCall, Refused
 from replica.machine.plan.dead_letters import HOPS_MAX
-from replica.machine.state.system_names import DEAD, Destination, kept_queue, xmit_queue
+from replica.machine.state.system_names import DEAD, Destination, dead_queue, kept_queue, xmit_queue
 from replica.node.members import LOCAL
 from replica.services.answers import FutureWaiter
 from tandemq.errors import TandemqError
@@ -119,6 +119,11 @@ def stamp(row: Message, onward: Onward) -> str:
 def next_hop(row: Message) -> None:
     """It is about to leave for another manager."""
     row.properties[HOPS].integer = hops_of(row) + 1
+
+
+def letters_of(members: Members, domain: Domain) -> str:
+    """The queue for dead letters of that domain."""
+    return dead_queue("" if domain is members.home() else domain.shared.name)
 
 
 async def ensure(

@@ -15,7 +15,9 @@ XMIT = "SYSTEM.XMIT/"
 CONSUMER = "xmit"
 """Whose numbered batches those of transmission queues are (X3)."""
 DEAD = "SYSTEM.DEAD"
-"""Messages that came from another manager and have no place here, or travelled too far (X5)."""
+"""Messages that came from another manager and have no place here, or travelled too far (X5). In another domain than the
+main one, `/` and its name follow: each has its own, and a name leads to one queue of a manager.
+"""
 REACTIVE = "SYSTEM.REACTIVE/"
 """What it is followed by is the queue that the reactions in it are kept for (V11)."""
 SIDE = "SYSTEM.SIDE/"
@@ -25,6 +27,8 @@ TWIN = "SYSTEM.TWIN/"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 _DESTINATION = re.compile(rf"({_NAME})(?::((?!local\Z)(?![0-9]+\Z){_NAME}))?")
 """As `tandemq.finding.names` has them."""
+
+_DEAD = re.compile(rf"{re.escape(DEAD)}/{_NAME}")
 
 
 class Destination(NamedTuple):
@@ -48,8 +52,17 @@ def target_of(queue: str) -> Destination | None:
     return Destination(found[1], found[2] or "") if found is not None else None
 
 
+def dead_queue(domain: str) -> str:
+    """Of that domain; empty: of the main one."""
+    return f"{DEAD}/{domain}" if domain else DEAD
+
+
+def is_dead(queue: str) -> bool:
+    return queue == DEAD or _DEAD.fullmatch(queue) is not None
+
+
 def is_system(queue: str) -> bool:
-    return queue == DEAD or target_of(queue) is not None
+    return is_dead(queue) or target_of(queue) is not None
 
 
 def kept_queue(queue: str) -> str:

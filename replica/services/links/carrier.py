@@ -24,12 +24,12 @@ from replica.machine import (
 from replica.machine.features.batches import holder, last_batch, open_batches
 from replica.machine.plan.content import BATCH_PROPERTIES_MAX
 from replica.machine.plan.lease import FOR_EVER
-from replica.machine.state.system_names import CONSUMER, DEAD
+from replica.machine.state.system_names import CONSUMER
 from replica.node.counting import until_committed
 from replica.node.members import LOCAL
 from replica.rpc.requests import fingerprint
 from replica.services.answers import FutureWaiter
-from replica.services.elsewhere import ensure
+from replica.services.elsewhere import ensure, letters_of
 from replica.services.links.far_side import LOOKS, FarSide
 from replica.services.links.leaving import (
     Bound,
@@ -325,13 +325,14 @@ class Carrier:
         """The only one of its batch is refused for ever, even as a dead letter there: it becomes one here."""
         if monotonic_s() - self.doubt_s < DOUBT_S:
             raise error
-        lack = await ensure(self.members, self.domain, DEAD)
+        dead = letters_of(self.members, self.domain)
+        lack = await ensure(self.members, self.domain, dead)
         if isinstance(lack, Moved):
             raise NotHere
         if lack is not None:
             raise error_of(reason_name(lack.reason), lack.message, lack.metadata)
         letter = dead_here(row, self.target, error.reason)
-        batch = EnqueueBatch(queue=DEAD, messages=bodies.columns_without_properties([letter]))
+        batch = EnqueueBatch(queue=dead, messages=bodies.columns_without_properties([letter]))
         bodies.add_properties(batch.messages, [letter])
         columns, body = columns_of(batch), batch.SerializeToString(deterministic=True)
         for each, _, lease in self._batches():
@@ -339,7 +340,7 @@ class Carrier:
                 ranges = [IndexRange(first=start, count=end - start) for start, end in lease.ranges]
                 settlement = Settlement(lease_id=lease.lease_id, ranges=ranges, outcome=OUTCOME_ACK)
                 request_id = new_request_id()
-                settles, puts = [QueueSettling(self.queue, [settlement])], [QueuePut(DEAD, columns)]
+                settles, puts = [QueueSettling(self.queue, [settlement])], [QueuePut(dead, columns)]
                 unit = UnitCall(settles, puts, self.members.member, request_id, fingerprint(body))
                 await self._order(Transact(unit, body, 0))
         raise NotHere

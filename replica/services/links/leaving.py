@@ -23,7 +23,7 @@ from replica.core.messages.copies import (
 from replica.core.ordering.kept_looks import KEPT_BY, KEPT_IN
 from replica.core.ordering.reaction_reports import OUTCOME, REPORT
 from replica.machine.state.segments import PRIORITY_DEFAULT
-from replica.machine.state.system_names import DEAD
+from replica.machine.state.system_names import DEAD, is_dead
 from replica.services.elsewhere import DEDUP_ID, next_hop
 from tandemq.finding.names import parse_queue
 from tandemq.v1 import reaction_service_pb2 as pb
@@ -68,7 +68,7 @@ def has_no_place_there(rows: Sequence[Bound], refusal: TandemqError) -> bool:
     """
     if refusal.reason == "TXN_TOO_LARGE":
         return True
-    return refusal.reason in FOR_EVER and refusal.metadata.get("queue", rows[0].queue) == DEAD
+    return refusal.reason in FOR_EVER and is_dead(refusal.metadata.get("queue", rows[0].queue))
 
 
 class Bound(NamedTuple):

@@ -9,14 +9,14 @@ from replica.core.state.calls import PendingCall, Transact
 from replica.core.state.outcomes import Failed, Moved, UnitDone
 from replica.machine import QueuePut, QueueSettling, Refused, UnitCall, UnitIdentity
 from replica.machine.plan.unit import QUEUES_MAX
-from replica.machine.state.system_names import is_system
+from replica.machine.state.system_names import DEAD, is_system
 from replica.node.members import LOCAL, MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, fingerprint, parse, problem_of_request_id
 from replica.services import forward
 from replica.services.answers import Answered, FutureWaiter, header_of, level_of, results_of
 from replica.services.checks import problem_of_identity, problem_of_ttl, stale_epoch
-from replica.services.elsewhere import ensure, in_other_domain, no_domain
+from replica.services.elsewhere import ensure, in_other_domain, letters_of, no_domain
 from replica.services.locality import problem_of_origin
 from replica.services.messages.enqueue import columns_and_body, problem_of_unit_bytes
 from replica.services.messages.entering import Entering, entering_of, here
@@ -88,9 +88,15 @@ class WholeUnits:
         if request.domain and request.domain not in members.by_name:
             unknown = no_domain(members, request.domain)
             return Failed(unknown.reason, unknown.message, unknown.metadata, None)
-        names = list(dict.fromkeys([each.queue for each in settles] + [each.queue for each in entering]))
+        names = _names_of(settles, entering)
+        if (problem := self._problem_of_names(names, request.domain)) is not None:
+            return problem
+        letters = letters_of(members, self._home_of(names, request.domain))
+        for each in entering:
+            each.queue = letters if each.queue == DEAD else each.queue
+        names = _names_of(settles, entering)
         rows = [row for each in entering for row in each.rows]
-        if (problem := self._problem_of_names(names, request.domain) or problem_of_ttl(rows)) is not None:
+        if (problem := problem_of_ttl(rows)) is not None:
             return problem
         for name in names:
             if (problem := problem_of_origin(members, name, context)) is not None:
@@ -243,3 +249,7 @@ def _problem_of_counts(request: pb.TransactRequest, limits: Limits) -> Failed | 
         if (problem := too_many(what, count, most)) is not None:
             return problem
     return None
+
+
+def _names_of(settles: list[QueueSettling], entering: list[Entering]) -> list[str]:
+    return list(dict.fromkeys([each.queue for each in settles] + [each.queue for each in entering]))

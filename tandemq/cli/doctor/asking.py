@@ -15,7 +15,7 @@ from google.protobuf.json_format import MessageToDict
 
 from tandemq.cli.doctor.local import reachable_host
 from tandemq.cli.opening import open_channel
-from tandemq.cli.view import CHANNEL_OPTIONS, PairView, look, problem_of
+from tandemq.cli.view import CHANNEL_OPTIONS, OWN_DOMAIN, MemberView, PairView, look, problem_of
 from tandemq.config import ConfigError, parse_address
 
 if TYPE_CHECKING:
@@ -27,6 +27,14 @@ if TYPE_CHECKING:
 
 EVENTS_MAX, QUEUES_MAX = 2_000, 1_000
 METRICS_BYTES_MAX = 8 << 20
+MAIN = "main"
+
+
+class LinkOf(NamedTuple):
+    """What waits in one domain for one target."""
+
+    domain: str  # empty: the main one
+    link: admin_pb.Transmission
 
 
 class Asked(NamedTuple):
@@ -36,7 +44,7 @@ class Asked(NamedTuple):
     managers: dict[str, manager_pb.GetManagerResponse]  # by member
     witnesses: dict[str, witness_pb.ListRegistersResponse | str]  # by endpoint; a text says why there is no answer
     tcp: dict[str, bool]  # addresses of the peers' own ports and of etcd: somebody takes connections there
-    transmissions: tuple[admin_pb.Transmission, ...] = ()  # as the master of the first domain sees them
+    transmissions: tuple[LinkOf, ...] = ()  # as the masters of their domains see them
     sided: tuple[admin_pb.QueueInfo, ...] = ()  # queues with PRODUCER replication, as its master sees them
 
 
@@ -55,7 +63,7 @@ async def ask(endpoints: Sequence[str], witnesses: Sequence[str], addresses: Seq
         managers,
         dict(zip(witnesses, registers, strict=True)),
         dict(zip(addresses, tcp, strict=True)),
-        await _transmissions(here[0].endpoint, timeout_s) if here else (),
+        await _transmissions(here[0].endpoint, _domains(here), timeout_s) if here else (),
         await _sided(here[0].endpoint, timeout_s) if here else (),
     )
 
@@ -71,14 +79,25 @@ async def _manager(endpoint: str, timeout_s: float) -> manager_pb.GetManagerResp
             return None
 
 
-async def _transmissions(endpoint: str, timeout_s: float) -> tuple[admin_pb.Transmission, ...]:
+def _domains(here: Sequence[MemberView]) -> list[str]:
+    """Empty: the one that the manager takes for its main one. What each member has for itself is not asked about."""
+    names = dict.fromkeys(domain.name for member in here for domain in member.domains)
+    return ["", *(name for name in names if name not in (MAIN, OWN_DOMAIN))]
+
+
+async def _transmissions(endpoint: str, domains: Sequence[str], timeout_s: float) -> tuple[LinkOf, ...]:
+    found = await asyncio.gather(*(_transmissions_of(endpoint, domain, timeout_s) for domain in domains))
+    return tuple(LinkOf(domain, each) for domain, links in zip(domains, found, strict=True) for each in links)
+
+
+async def _transmissions_of(endpoint: str, domain: str, timeout_s: float) -> tuple[admin_pb.Transmission, ...]:
     from tandemq.v1 import queue_admin_service_pb2 as pb
     from tandemq.v1.queue_admin_service_pb2_grpc import QueueAdminServiceStub
 
     async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         try:
             stub = QueueAdminServiceStub(channel)
-            answer = await stub.ListTransmissions(pb.ListTransmissionsRequest(), timeout=timeout_s)
+            answer = await stub.ListTransmissions(pb.ListTransmissionsRequest(domain=domain), timeout=timeout_s)
         except grpc.aio.AioRpcError:
             return ()  # without a master nobody knows; the check of roles says so
     return tuple(answer.transmissions)

@@ -11,9 +11,8 @@ from tandemq.cli.view import DomainView, MemberView
 from tandemq.config import ManagerConfig
 
 if TYPE_CHECKING:
-    from tandemq.cli.doctor.asking import Asked
+    from tandemq.cli.doctor.asking import Asked, LinkOf
     from tandemq.v1 import manager_admin_service_pb2 as manager_pb
-    from tandemq.v1 import queue_admin_service_pb2 as admin_pb
 
 PAIR = "the pair"
 MEMBERS = Check("members", "with one member away there is one copy, and nobody to take over")
@@ -235,8 +234,10 @@ def _room(name: str, facts: manager_pb.GetManagerResponse) -> Finding | None:
     return ROOM.warn(about, text, step) if share >= ROOM_WARN else ROOM.ok(about, text)
 
 
-def _link(link: admin_pb.Transmission) -> Finding:
-    about, text = f"manager {link.target}", f"{link.messages:,} messages wait for it"
+def _link(of: LinkOf) -> Finding:
+    link = of.link
+    about = f"manager {link.target}" + (f", from domain {of.domain}" if of.domain else "")
+    text = f"{link.messages:,} messages wait for it"
     from tandemq.v1.queue_admin_service_pb2 import TRANSMISSION_STATE_WAITING  # who asks has loaded it
 
     if link.state == TRANSMISSION_STATE_WAITING:
@@ -244,7 +245,7 @@ def _link(link: admin_pb.Transmission) -> Finding:
         waits = f"{text}, since {link.waiting.ToTimedelta().total_seconds():.0f} s: {link.why}"
         return LINKS.warn(about, waits, step, messages=link.messages)
     if not link.addresses:
-        step = f"enter {link.target} in links.managers of both members, or in a resolver's file"
+        step = f"enter {link.target.partition(':')[0]} in links.managers of both members, or in a resolver's file"
         return LINKS.warn(about, f"{text}, and nobody who was asked knows where it is", step, messages=link.messages)
     return LINKS.ok(about, text, messages=link.messages)
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tandemq.cli.doctor.asking import Asked
+from tandemq.cli.doctor.asking import Asked, LinkOf
 from tandemq.cli.doctor.finding import Finding, Level
 from tandemq.cli.doctor.judging import judge
 from tandemq.cli.view import DomainView, MemberView, PairView
@@ -99,8 +99,9 @@ def test_a_side_that_fills_the_queue_is_named(passed: int, level: Level) -> None
     assert (ahead[0], behind[0]) == (Level.OK, level)
 
 
-def links(*rows: admin_pb.Transmission) -> list[Finding]:
-    asked = Asked(PairView(pair="orders", members=(A, B)), {}, {}, {CONFIG.peer_address: True}, rows)
+def links(*rows: admin_pb.Transmission, domain: str = "") -> list[Finding]:
+    of = tuple(LinkOf(domain, row) for row in rows)
+    asked = Asked(PairView(pair="orders", members=(A, B)), {}, {}, {CONFIG.peer_address: True}, of)
     return [each for each in judge(asked, [CONFIG]) if each.check == "links"]
 
 
@@ -119,6 +120,12 @@ def test_a_link_that_stands_still_is_named_with_its_reason() -> None:
     assert found["manager east"].what == "5 messages wait for it, since 40 s: it is full"
     assert "xmit ls" in found["manager east"].do
     assert "nobody who was asked knows where it is" in found["manager north"].what
+
+
+def test_a_link_to_a_domain_is_named_with_it_and_looked_for_by_its_manager() -> None:
+    (found,) = links(admin_pb.Transmission(target="west:billing"), domain="orders")
+    assert found.about == "manager west:billing, from domain orders"
+    assert found.do.startswith("enter west in links.managers")
 
 
 def changed(member: MemberView, **domain: Any) -> MemberView:
