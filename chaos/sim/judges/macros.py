@@ -148,10 +148,12 @@ class Macros:
             self._copies(stored, of, ops)
         elif of.policy == macro.MACRO_POLICY_BY_GROUP:
             self._by_group(stored, of, ops, batch.messages.group_ids)
+        elif of.policy == macro.MACRO_POLICY_ROUND_ROBIN:
+            self._in_turn(stored, of, ops, len(batch.messages.payloads))
         else:
             self._whole_batch(stored, of, ops)
         for op in ops:
-            if op.first_index and of.policy not in COPYING:
+            if op.first_index and of.policy != macro.MACRO_POLICY_ROUND_ROBIN:
                 self._turn_to(of, op.queue_id, stored.name.epoch)
 
     def _note_identity(self, stored: logs.Stored, macro_id: int, of: _Macro) -> None:
@@ -167,7 +169,7 @@ class Macros:
             self._requests.add(header.request_id)
 
     def _whole_batch(self, stored: logs.Stored, of: _Macro, ops: Sequence[pb.EnqueueOp]) -> None:
-        """FIRST_AVAILABLE, ROUND_ROBIN, SHORTEST_QUEUE: one member has all of it."""
+        """FIRST_AVAILABLE, SHORTEST_QUEUE: one member has all of it."""
         states = {each: self._state_of(each) for each in of.members}
         if None in states.values():
             return
@@ -187,9 +189,29 @@ class Macros:
         if not all(states.values()) and op.first_index:
             self.points.add(PASSED_CLOSED)
 
+    def _in_turn(self, stored: logs.Stored, of: _Macro, ops: Sequence[pb.EnqueueOp], count: int) -> None:
+        """Message by message. Where nobody knows who was open the turn is where the record leaves it."""
+        states = {each: self._state_of(each) for each in of.members}
+        room = {each: self._room(each) for each in of.members if states[each]}
+        homes = {place: op.queue_id for op in ops for place in _entered(op)}
+        for place in range(count):
+            turn = of.in_turn()
+            able = [each for each in turn if room.get(each, 0) > 0]
+            wanted, home = next(iter(able), 0), homes.get(place, 0)
+            if None in states.values():
+                wanted = home
+            elif home != wanted:
+                names = self._name_of(home), self._name_of(wanted)
+                self._report(SENT, stored, of, f"deals {place} of {count} to {names[0]}, not to {names[1]}")
+                wanted = home
+            if not wanted:
+                return
+            before = turn[: turn.index(wanted)]
+            self.points |= {PASSED_FULL if states[each] else PASSED_CLOSED for each in before}
+            room[wanted] = room.get(wanted, 0) - 1
+            self._turn_to(of, wanted, stored.name.epoch)
+
     def _order(self, of: _Macro) -> list[int]:
-        if of.policy == macro.MACRO_POLICY_ROUND_ROBIN:
-            return of.in_turn()
         if of.policy == macro.MACRO_POLICY_SHORTEST_QUEUE:
             return sorted(of.members, key=lambda each: self.fates.shelves[each].length)
         return of.by_priority()
@@ -292,7 +314,8 @@ def _there(shelf: Shelf, than: Copy) -> Iterator[Copy]:
 def _entered(op: pb.EnqueueOp) -> set[int]:
     """Places in the batch."""
     out = {each.ordinal for each in op.refusals} | {each.ordinal for each in op.duplicates}
-    return {op.ordinals[ordinal] for ordinal in range(op.count) if ordinal not in out} if op.ordinals else set()
+    places = op.ordinals or range(op.count)
+    return {places[ordinal] for ordinal in range(op.count) if ordinal not in out}
 
 
 def broken(pair: Pair) -> Iterator[tuple[str, str]]:

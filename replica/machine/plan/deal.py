@@ -21,6 +21,7 @@ from replica.machine.plan.enqueue import (
 )
 from replica.machine.plan.entering import entering, memberless, nobody_takes
 from replica.machine.plan.fan_in import check_takes
+from replica.machine.plan.in_turn import deal_in_turn
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.state.errors import Refused
 from replica.machine.state.groups import hashes_of
@@ -55,6 +56,8 @@ def plan_deal(
         return Fresh(_by_group(state, now_ms, macro, call, lines))
     if macro.policy in (pb.MACRO_POLICY_DUPLICATE, pb.MACRO_POLICY_DUPLICATE_BEST_EFFORT):
         return Fresh(plan_copies_at_members(state, now_ms, macro, call, lines))
+    if macro.policy == pb.MACRO_POLICY_ROUND_ROBIN:
+        return Fresh(_in_turn(state, now_ms, macro, call, lines))
     home = _home_of_ids(state, macro, call, state.at(now_ms)) if call.columns.dedup_ids else None
     queue, full = (home, home.queue_id in lines) if home is not None else _chosen(state, macro, call, lines)
     if call.columns.reply_tos:
@@ -65,6 +68,16 @@ def plan_deal(
     header.enqueue.macro_id = macro.queue_id
     header.enqueue.queue = queue.name
     return Fresh(header)
+
+
+def _in_turn(
+    state: State, now_ms: int, macro: MacroQueue, call: EnqueueCall, lines: Collection[int]
+) -> record_pb2.RecordHeader:
+    def known(name: str) -> int:
+        queue = _dealt_before(state, macro, name, state.at(now_ms))
+        return queue.queue_id if queue is not None else 0
+
+    return _dealt(state, now_ms, macro, call, deal_in_turn(state, macro, call, lines, known), lines)
 
 
 def _by_group(
@@ -192,8 +205,6 @@ def _takes_all(queue: QueueState, call: EnqueueCall) -> bool:
 def _in_order(state: State, macro: MacroQueue) -> Iterator[QueueState]:
     queues = state.queues
     match macro.policy:
-        case pb.MACRO_POLICY_ROUND_ROBIN:
-            return (queues[queue_id] for queue_id in macro.in_turn())
         case pb.MACRO_POLICY_SHORTEST_QUEUE | pb.MACRO_POLICY_BY_GROUP:
             return iter(sorted((queues[queue_id] for queue_id in macro.members), key=lambda queue: queue.length))
         case _:

@@ -20,6 +20,10 @@ def entering(state: State, now_ms: int, call: EnqueueCall, queue: QueueState, *,
         if call.columns.reply_tos:
             check_reply_tos(queue, call.columns.reply_tos)
         return header_of(state, queue, now_ms, call, full=full)
+    if call.columns.dedup_ids:
+        header = header_of(state, queue, now_ms, call, full=True)
+        if len(header.enqueue.duplicates) == call.columns.count:
+            return header  # nothing enters: it is there, and that is the answer, whatever the queue takes now
     return all_refused(state, now_ms, call, queue, [common_pb2.REASON_ENQUEUE_DISABLED] * call.columns.count)
 
 

@@ -272,6 +272,75 @@ def taken(header: record_pb2.RecordHeader) -> dict[str, list[int]]:
     return {op.queue: list(op.ordinals) for op in header.txn.enqueues}
 
 
+@settings(max_examples=60, deadline=None)
+@given(steps=st.lists(st.one_of(st.integers(1, 7), COPIES), min_size=5, max_size=25))
+def test_round_robin_deals_message_by_message(steps: list[int | str]) -> None:
+    """M2: each one the member behind the last; behind what finds all of them full nothing of its batch enters."""
+    world, model, last = World("ROUND_ROBIN"), Model(), -1
+    for step in steps:
+        if isinstance(step, int):
+            if not any(model.enabled.values()):
+                with pytest.raises(Refused, match="no member of macro queue m is open"):
+                    world.plan([""] * step)
+                continue
+            came = world.send([""] * step)
+            for place in range(step):
+                turn = [NAMES[(last + 1 + number) % len(NAMES)] for number in range(len(NAMES))]
+                able = [name for name in turn if model.enabled[name] and len(model.held[name]) < ROOM]
+                assert came[place] == (able[0] if able else REASON_QUEUE_FULL)
+                if able:
+                    model.held[able[0]].append((world.driver.log_index, place))
+                    last = NAMES.index(able[0])
+        elif step.startswith("-"):
+            world.driver.queue(record_pb2.QUEUE_ACTION_PURGE, step[1:])
+            model.held[step[1:]].clear()
+        else:
+            model.enabled[step] = not model.enabled[step]
+            world.toggle(step, enabled=model.enabled[step])
+    for name in NAMES:
+        assert world.places(name) == model.held[name]
+    assert world.driver.restored().digest() == world.driver.master.digest()
+
+
+def sent_in_turn(world: World, sizes: list[int], **columns: Any) -> dict[int, str | Reason]:
+    """Payload bytes of each message of the batch."""
+    batch = batch_of(sizes, queue="m", **columns)
+    state = world.driver.master.state
+    call = EnqueueCall("m", b"p", world.driver.master.last_sequence("m", b"p") + 1, columns_of(batch), "a")
+    plan = world.driver.plan(lambda: plan_deal(state, world.driver.now_ms, state.macros.by_name["m"], call))
+    assert isinstance(plan, Fresh)
+    world.driver.order(plan.header)
+    return outcome(plan.header)
+
+
+def test_what_is_too_large_for_all_is_refused_alone_and_takes_no_turn() -> None:
+    world = World("ROUND_ROBIN")
+    for name in NAMES:
+        world.driver.queue(record_pb2.QUEUE_ACTION_UPDATE, name, config=QueueConfig(max_message_bytes=5))
+    came = sent_in_turn(world, [1, 9, 1, 1])
+    assert came == {0: "q0", 1: REASON_MESSAGE_TOO_LARGE, 2: "q1", 3: "q2"}
+    assert sent_in_turn(world, [1]) == {0: "q0"}
+
+
+def test_a_member_that_never_takes_a_message_for_its_size_is_passed_over() -> None:
+    world = World("ROUND_ROBIN")
+    world.driver.queue(record_pb2.QUEUE_ACTION_UPDATE, "q1", config=QueueConfig(max_message_bytes=5))
+    assert sent_in_turn(world, [1, 9, 9, 1, 1]) == {0: "q0", 1: "q2", 2: "q0", 3: "q1", 4: "q2"}
+
+
+def test_a_dedup_id_is_found_where_it_was_dealt_whoever_has_the_turn() -> None:
+    """Once in a batch and over batches; also at a member that takes nothing now."""
+    world = World("ROUND_ROBIN")
+    ids = {"dedup_ids": ["a", "b", "a", "c"]}
+    first = sent_in_turn(world, [1] * 4, **ids)
+    assert first == {0: "q0", 1: "q1", 2: "q0", 3: "q2"}
+    world.toggle("q1", enabled=False)
+    sent_in_turn(world, [1] * 4, **ids)
+    assert [len(world.places(name)) for name in NAMES] == [1, 1, 1]
+    run = world.plan([""] * 4, sequence=5, columns=ids).run
+    assert ([place for place, _ in run.doubles], run.refusals) == ([0, 1, 2, 3], ())
+
+
 def test_the_body_of_a_copy_stays_until_the_last_member_needs_it_no_more() -> None:
     """U14."""
     world = World("DUPLICATE")

@@ -262,7 +262,7 @@ def of_ids(driver: Driver, *ids: str) -> record_pb2.EnqueueOp:
 
 def test_a_dedup_id_finds_the_member_that_it_was_dealt_to() -> None:
     """Whoever's turn it is: at another one the message would be there twice."""
-    driver = made(TURNS)
+    driver = made(SHORTEST)
     assert of_ids(driver, "x", "y").queue == "q1"
     again = of_ids(driver, "y")
     assert (again.queue, [(each.ordinal, each.index) for each in again.duplicates]) == ("q1", [(0, 2)])
@@ -297,7 +297,7 @@ def test_no_more_dedup_ids_are_kept_than_the_members_keep(monkeypatch: pytest.Mo
 
 def test_a_repetition_finds_the_first_dealing() -> None:
     """M2: although the members have changed since."""
-    driver = made(TURNS)
+    driver = made(SHORTEST)
     assert sent(driver, 2) == "q1"
     assert sent(driver, request_id=ID, request_hash=7) == "q2"
     change(driver, REMOVE, queue="q1")
