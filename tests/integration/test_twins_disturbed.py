@@ -5,15 +5,18 @@ the middle, a side that was lost. Each is named, and harmless to the other one (
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from chaos.cluster import Cluster
 from tandemq import aio
+from tandemq.cli import root
 from tandemq.config import Limits
 from tandemq.errors import AlreadyExists, TandemqError
 from tandemq.twin import (
@@ -30,7 +33,7 @@ from tandemq.twin.meeting import Asked, ask
 from tandemq.twin.snapshots import Snapshots
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.twin_pairing import State, pairing, summing, sums
+from tests.integration.twin_pairing import State, differing_at, pairing, summing, sums
 from tests.support.until import until
 
 pytestmark = pytest.mark.process
@@ -197,6 +200,31 @@ async def test_k6_a_side_that_lost_its_place_comes_back_with_its_twins_state(
         await made.reach(8, a, again)
         assert again.state == a.state == {"sum": 36}
         assert await made.sent() == sums(*range(1, 9))
+
+
+async def test_doctor_names_twins_that_differ_or_do_not_run(pair: Cluster, client: aio.Client, tmp_path: Path) -> None:
+    def seen(result: Any) -> list[tuple[str, str]]:
+        document = json.loads(result.stdout)
+        found = [each for each in document["findings"] if each["check"] == "twins" and made.name in each["about"]]
+        return [(each["level"], each["what"]) for each in found]
+
+    async def doctor() -> list[tuple[str, str]]:
+        words = ("doctor", "--no-classifier", "--target", pair.target, "-o", "json")
+        return seen(await asyncio.to_thread(CliRunner().invoke, root, list(words)))
+
+    async with pairing(pair, client, tmp_path) as made:
+        a = made.twin("a")
+        made.start(a)
+        await made.send(2)
+        await made.reach(1, a)
+        (away,) = await doctor()
+        assert away[0] == "warn"
+        assert "none runs at b" in away[1]
+        with pytest.raises(TwinFault, match="DIVERGENCE"):
+            await made.start(made.twin("b", differing_at(1)))
+        differed, *_ = await doctor()
+        assert differed[0] == "fail"
+        assert "the twin at b differed up to input 1" in differed[1]
 
 
 @pytest.mark.parametrize("name", ["", "a/b"])

@@ -14,18 +14,19 @@ import grpc.aio
 from google.protobuf.json_format import MessageToDict
 
 from tandemq.cli.doctor.local import reachable_host
-from tandemq.cli.opening import open_channel
+from tandemq.cli.opening import directory, open_channel
 from tandemq.cli.view import CHANNEL_OPTIONS, OWN_DOMAIN, MemberView, PairView, look, problem_of
 from tandemq.config import ConfigError, parse_address
 
 if TYPE_CHECKING:
     from typing import Any
 
+    from tandemq.twin.looking import SeenTwins
     from tandemq.v1 import manager_admin_service_pb2 as manager_pb
     from tandemq.v1 import queue_admin_service_pb2 as admin_pb
     from tandemq.witness.v1 import witness_service_pb2 as witness_pb
 
-EVENTS_MAX, QUEUES_MAX = 2_000, 1_000
+EVENTS_MAX, QUEUES_MAX, TWINS_MAX = 2_000, 1_000, 50
 METRICS_BYTES_MAX = 8 << 20
 MAIN = "main"
 
@@ -46,6 +47,7 @@ class Asked(NamedTuple):
     tcp: dict[str, bool]  # addresses of the peers' own ports and of etcd: somebody takes connections there
     transmissions: tuple[LinkOf, ...] = ()  # as the masters of their domains see them
     sided: tuple[admin_pb.QueueInfo, ...] = ()  # queues with PRODUCER replication, as its master sees them
+    twins: tuple[SeenTwins, ...] = ()  # what those that have ever begun have said of themselves
 
 
 async def ask(endpoints: Sequence[str], witnesses: Sequence[str], addresses: Sequence[str], timeout_s: float) -> Asked:
@@ -64,7 +66,8 @@ async def ask(endpoints: Sequence[str], witnesses: Sequence[str], addresses: Seq
         dict(zip(witnesses, registers, strict=True)),
         dict(zip(addresses, tcp, strict=True)),
         await _transmissions(here[0].endpoint, _domains(here), timeout_s) if here else (),
-        await _sided(here[0].endpoint, timeout_s) if here else (),
+        sided := await _sided(here[0].endpoint, timeout_s) if here else (),
+        await _twins(here[0].endpoint, timeout_s) if sided else (),
     )
 
 
@@ -115,6 +118,22 @@ async def _sided(endpoint: str, timeout_s: float) -> tuple[admin_pb.QueueInfo, .
         except grpc.aio.AioRpcError:
             return ()  # as above
     return tuple(queue for queue in answer.queues if queue.sides)
+
+
+async def _twins(endpoint: str, timeout_s: float) -> tuple[SeenTwins, ...]:
+    """Of the first TWINS_MAX names."""
+    from tandemq.client import aio
+    from tandemq.errors import TandemqError
+    from tandemq.twin.looking import look as look_at
+    from tandemq.twin.looking import names
+
+    try:
+        async with aio.connect(
+            endpoint, timeout=timeout_s, attempt_timeout=timeout_s, credentials=directory()
+        ) as client:
+            return tuple([await look_at(client, name) for name in (await names(client))[:TWINS_MAX]])
+    except TandemqError:
+        return ()  # as above
 
 
 async def _registers(endpoint: str, timeout_s: float) -> witness_pb.ListRegistersResponse | str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tandemq.cli.doctor.finding import Check, Finding
 from tandemq.cli.doctor.siding import sides
+from tandemq.cli.doctor.twinning import twins
 from tandemq.cli.view import DomainView, MemberView
 from tandemq.config import ManagerConfig
 
@@ -59,6 +60,7 @@ def judge(asked: Asked, configs: Sequence[ManagerConfig], problem: str = "") -> 
             found += _member(member)
         found += [_link(each) for each in asked.transmissions]
         found += [each for queue in asked.sided for each in sides(queue)]
+        found += [each for seen in asked.twins for each in twins(seen)]
         found += versions(asked.managers)
         found += clocks(here)
         found += [each for name, facts in asked.managers.items() if (each := _room(name, facts)) is not None]

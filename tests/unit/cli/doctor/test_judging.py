@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from tandemq.cli.doctor.finding import Finding, Level
 from tandemq.cli.doctor.judging import judge
 from tandemq.cli.view import DomainView, MemberView, PairView
 from tandemq.config import Etcd, ManagerConfig
+from tandemq.twin.looking import SeenTwin, SeenTwins
 from tandemq.v1 import manager_admin_service_pb2 as manager_pb
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb
 from tandemq.witness.v1 import witness_service_pb2 as witness_pb
@@ -97,6 +99,43 @@ def test_a_side_that_has_lost_its_place_is_named_with_what_to_do() -> None:
 def test_a_side_that_fills_the_queue_is_named(passed: int, level: Level) -> None:
     ahead, behind = sided(sides=[{"member": "a", "passed": 8}, {"member": "b", "passed": passed}])
     assert (ahead[0], behind[0]) == (Level.OK, level)
+
+
+def seen_twins(*twins: SeenTwin, differences: Sequence[dict[str, Any]] = ()) -> list[tuple[Level, str]]:
+    seen = SeenTwins("board", "flights", list(twins), 9, "d", 0, list(differences))
+    asked = Asked(PairView(pair="orders", members=(A, B)), {}, {}, {CONFIG.peer_address: True}, twins=(seen,))
+    return [(each.level, each.what) for each in judge(asked, [CONFIG]) if each.check == "twins"]
+
+
+def twin(member: str, host: str = "", *, running: bool = True) -> SeenTwin:
+    return SeenTwin("board", member, running, "1", None, host or f"host-{member}", 1, 5, 4)
+
+
+def test_twins_that_run_apart_are_well() -> None:
+    ((level, text),) = seen_twins(twin("a"), twin("b"))
+    assert level is Level.OK
+    assert "up to 9" in text
+
+
+def test_a_twin_that_does_not_run_is_named() -> None:
+    ((level, text),) = seen_twins(twin("a"), twin("b", running=False))
+    assert level is Level.WARN
+    assert "none runs at b, 4 inputs are not settled there; if the one at a dies, nobody works" in text
+    both = seen_twins(twin("a", running=False), twin("b", running=False))
+    assert [level for level, _ in both] == [Level.WARN] * 2
+    assert all("and none anywhere" in text for _, text in both)
+
+
+def test_both_twins_on_one_host_are_named() -> None:
+    ((level, text),) = seen_twins(twin("a", "one"), twin("b", "one"))
+    assert (level, "both run on host one" in text) == (Level.WARN, True)
+
+
+def test_twins_that_differed_are_named() -> None:
+    last = {"member": "b", "number": 7, "own": "aa", "other": "bb", "where": ""}
+    ((level, text),) = seen_twins(twin("a"), twin("b"), differences=[last])
+    assert level is Level.FAIL
+    assert "the twin at b differed up to input 7: aa there, and bb of the one that came first" in text
 
 
 def links(*rows: admin_pb.Transmission, domain: str = "") -> list[Finding]:
