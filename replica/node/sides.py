@@ -390,6 +390,7 @@ class Sides:
         """What the peer says of its own."""
         for each in passed:
             self._peer[domain, each.queue_id] = each
+            self._node.domains[domain].source.on_side_moved()
 
     def _peer_passed(self, key: tuple[int, int], queue: QueueState, peer: str) -> int:
         """0: it has said nothing of the side that it has now. What the one before had settled, which has lost its

@@ -110,6 +110,7 @@ LEFT_OUT: Mapping[str, dict[str, str]] = MappingProxyType(
             "hello is_wish": "no operator orders a transfer here",
             "_reads": "what is read from the disk is there at once here",
             "sent in_flight in_flight_bytes held_open peer_floor": "window and bodies, which the model does not have",
+            "prompt": "no process acts on what is committed here",
             "peer_has_copy": "decides whether live records are looked at before a transfer; there are none",
         },
         "target": {

@@ -85,7 +85,11 @@ class SyncSource:
         self.in_flight: list[tuple[int, int]] = []
         self.in_flight_bytes = 0
         self.held_open = 0
-        """Held requests of the peer that are ordered but not committed: they want the commit index at once."""
+        """Up to there are records whose commit the peer is to hear of at once: requests that it holds, and all of them
+        while a process acts there on what is committed (`prompt`).
+        """
+        self.prompt = False
+        """A process is served at the peer's side of a queue: it is given nothing before its member knows the commit."""
         self.held = False
         """A claim is under way that this transfer outlives: no record leaves between the two epochs."""
         self._reads = False
@@ -120,6 +124,11 @@ class SyncSource:
         self.in_flight.clear()
         self.in_flight_bytes = 0
         self.held_open = 0
+        self.prompt = False
+
+    def on_side_moved(self) -> None:
+        """The peer's side of a queue goes on, so a process is served there: see `prompt`."""
+        self.prompt = True
 
     def trust_copy(self, *, is_good: bool) -> None:
         """What a member that did not serve knows of its peer's copy: whether the epoch that it claims counts it in."""
@@ -408,6 +417,8 @@ class SyncSource:
         self.cursor += len(carried)
         self.sent += len(carried)
         shared.progress.on_sent(self.cursor - 1)
+        if self.prompt and carried:
+            self.held_open = self.cursor - 1
         self.commit_sent = shared.progress.commit_index
         if self.held_open and self.held_open <= self.commit_sent:
             self.held_open = 0

@@ -171,6 +171,13 @@ async def test_a_side_is_looked_at_while_the_log_does_not_say_how_far_it_is(memb
     assert not member.sides.moving, "that one says it too"
 
 
+async def test_k2_the_peer_hears_of_commits_at_once_when_a_process_acts_at_its_side(member: Member) -> None:
+    member.sides.on_beat(NUMBER, [])
+    assert not member.pair.source.prompt
+    member.sides.on_beat(NUMBER, [SidePassed(queue_id=1, index=1)])
+    assert member.pair.source.prompt
+
+
 async def test_k6_what_the_peer_said_is_forgotten_with_its_session(member: Member) -> None:
     """It may have lost its disk meanwhile."""
     member.sides.on_beat(NUMBER, member.sides.beat(member.pair))

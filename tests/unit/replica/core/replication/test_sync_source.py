@@ -196,6 +196,17 @@ def test_it_goes_with_the_next_records_where_nobody_waits_at_the_replica(pair: P
     assert (indexes(frame), frame.commit_index) == ([later], last)
 
 
+def test_k2_it_goes_at_once_where_a_process_acts_at_the_peers_side(pair: Pair, source: SyncSource) -> None:
+    """The side is given nothing before its member knows the commit: a message alone would wait for a heartbeat."""
+    source.on_side_moved()
+    (last,) = ordered(pair, 1)
+    pair.quiesce()
+    assert pair.a.shared.progress.commit_index == last == source.commit_sent
+    assert not source.has_more()
+    source.stop()
+    assert not source.prompt, "another connection may be to one that serves nobody"
+
+
 def test_held_requests_of_a_lost_connection_wait_for_nothing(pair: Pair, source: SyncSource) -> None:
     held(pair, Producer(pair, "held"))
     pulled(source)
