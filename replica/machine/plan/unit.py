@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from types import MappingProxyType
 from typing import NamedTuple
 
 from replica.machine.plan.columns import Columns
@@ -32,6 +33,15 @@ from tandemq.v1.queue_service_pb2 import FINAL_STATE_REACTED
 
 QUEUES_MAX = 100
 """Of one unit (U3)."""
+_UNFIT = MappingProxyType(
+    {
+        common_pb2.REASON_MESSAGE_TOO_LARGE: "is larger than its max_message_bytes ({})",
+        common_pb2.REASON_QUEUE_FULL: "finds it full, or others that wait for room; consume, or repeat it later",
+        common_pb2.REASON_GROUP_MISMATCH: "does not fit its group: see its group_sequence and last_in_group",
+        common_pb2.REASON_QUOTA_EXCEEDED: "begins a group, and as many gather there as may; repeat it later",
+    }
+)
+"""Why a queue does not take a message of a unit (`plan/enqueue.py`, `plan/gathering.py`)."""
 
 
 class QueueSettling(NamedTuple):
@@ -262,11 +272,7 @@ def _enqueue(
     op = header_of(state, queue, now_ms, enqueue, full=full).enqueue
     if op.refusals:
         refusal = op.refusals[0]
-        what = (
-            f"is larger than its max_message_bytes ({queue.config.max_message_bytes})"
-            if refusal.reason == common_pb2.REASON_MESSAGE_TOO_LARGE
-            else "finds it full, or others that wait for room; consume, or repeat it later"
-        )
+        what = _UNFIT[refusal.reason].format(queue.config.max_message_bytes)
         text = f"message {refusal.ordinal} for queue {queue.name} {what}; nothing of the unit was done"
         raise Refused(refusal.reason, text, _entry(queue, refusal.ordinal))
     return op

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,8 @@ from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, message_pb2, queue_service_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tests.unit.replica.machine.driver import ACK, EXTEND, REJECT, RELEASE, Driver, batch_of, indexes_of, ranges_of
+
+COMPLETE = admin_pb2.GROUP_MODE_COMPLETE
 
 
 def settling(lease_id: int, *runs: tuple[int, int], outcome: int = ACK, queue: str = "q") -> QueueSettling:
@@ -217,6 +220,32 @@ def test_u7_a_unit_waits_for_no_room_and_passes_nobody_who_does(three: Driver) -
     assert number is not None
     why = refused(three, (), puts(("s", [1]), ("r", [1])), full=(number,))
     assert (why.reason, why.metadata["queue"]) == (common_pb2.REASON_QUEUE_FULL, "r")
+
+
+@pytest.mark.parametrize(
+    ("config", "columns", "reason", "text"),
+    [
+        ({"max_message_bytes": 4}, {}, common_pb2.REASON_MESSAGE_TOO_LARGE, "is larger than its max_message_bytes (4)"),
+        ({"max_length": 1}, {}, common_pb2.REASON_QUEUE_FULL, "finds it full"),
+        ({"group_mode": COMPLETE}, {"group_ids": ["g"]}, common_pb2.REASON_GROUP_MISMATCH, "does not fit its group"),
+        (
+            {"group_mode": COMPLETE},
+            {"group_ids": ["g", "h"], "group_sequences": [1, 1]},
+            common_pb2.REASON_QUOTA_EXCEEDED,
+            "begins a group, and as many gather there as may",
+        ),
+    ],
+)
+def test_u7_a_refusal_says_what_the_queue_does_not_take(
+    config: Any, columns: Any, reason: common_pb2.Reason, text: str
+) -> None:
+    driver = Driver(Limits(groups_max=1))
+    driver.create(**config)
+    why = refused(driver, (), puts(("q", [4, 5]), **columns))
+    place = 0 if reason == common_pb2.REASON_GROUP_MISMATCH else 1
+    assert (why.reason, why.metadata) == (reason, {"queue": "q", "entry": str(place)})
+    assert f"message {place} for queue q {text}" in why.message
+    assert driver.info().length == 0
 
 
 def test_u7_any_refusal_refuses_all(three: Driver) -> None:

@@ -1,7 +1,8 @@
 """Every way into a queue keeps what was said of a message, and what the queue says of all its messages.
 
 Ways: a batch of a producer's stream, a unary call, rows that were staged and published, messages that are put back,
-moved by an administrator, copies of answers. A batch of two of which one stays outside tells its attributes apart.
+moved by an administrator, copies of answers, what a unit of work puts. A batch of two of which one stays outside tells
+its attributes apart.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from replica.machine import CopyCall, MoveCall, PublishCall, ReplyCall, StageCall, columns_of
+from replica.machine import CopyCall, MoveCall, PublishCall, QueuePut, ReplyCall, StageCall, UnitCall, columns_of
 from replica.machine.plan.copies import plan_copies
 from replica.machine.plan.move import plan_move
 from replica.machine.plan.reply import plan_reply
 from replica.machine.plan.reply_copies import owed_of
 from replica.machine.plan.stage import plan_publish, plan_stage, plan_staged
+from replica.machine.plan.unit import plan_unit
 from replica.machine.state.queue import QueueState
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
@@ -105,6 +107,16 @@ def copies_of(driver: Driver, batch: queue_service_pb2.EnqueueBatch) -> CopyCall
     return CopyCall(queue_id, batch.queue, sorted(completions.owed[batch.queue]), columns_of(batch))
 
 
+def in_unit(driver: Driver, batch: queue_service_pb2.EnqueueBatch) -> record_pb2.EnqueueOp:
+    """All that a unit of work puts into the queue."""
+    puts = [QueuePut(batch.queue, columns_of(batch))]
+    call = UnitCall((), puts, "a", driver.log_index.to_bytes(16, "big"), 1)
+    header = driver.plan(lambda: plan_unit(driver.master.state, driver.now_ms, call))
+    driver.order(header)
+    (op,) = header.txn.enqueues
+    return op
+
+
 WAYS: dict[str, Callable[[Driver, queue_service_pb2.EnqueueBatch], record_pb2.EnqueueOp]] = {
     "stream": stream,
     "unary": unary,
@@ -112,6 +124,7 @@ WAYS: dict[str, Callable[[Driver, queue_service_pb2.EnqueueBatch], record_pb2.En
     "published": published,
     "moved": moved,
     "copied": copied,
+    "unit": in_unit,
 }
 CLIENTS = ("stream", "unary")
 every_way = pytest.mark.parametrize("way", WAYS)
@@ -226,7 +239,7 @@ def test_an_end_is_known_where_senders_may_ask_for_it(way: str) -> None:
     assert driver.finals(1, 2) == ["pending", "consumed"]
 
 
-@pytest.mark.parametrize("way", ["stream", "unary", "put back", "published", "moved"])
+@pytest.mark.parametrize("way", ["stream", "unary", "put back", "published", "moved", "unit"])
 def test_a_request_waits_for_its_answer_and_says_where_that_goes(way: str) -> None:
     driver = made(queue_type=TWO_WAY, reply_timeout={"seconds": 7})
     batch = batch_of(TWO)
@@ -238,7 +251,7 @@ def test_a_request_waits_for_its_answer_and_says_where_that_goes(way: str) -> No
     assert list(completions.deadlines.rows()) == [(1, driver.now_ms + 7_000)]
 
 
-@pytest.mark.parametrize("way", ["stream", "unary", "published", "moved", "copied"])
+@pytest.mark.parametrize("way", ["stream", "unary", "published", "moved", "copied", "unit"])
 def test_the_answer_to_an_answer_never_comes_back(way: str) -> None:
     driver = made(queue_type=TWO_WAY)
     batch = batch_of(TWO)
@@ -280,7 +293,7 @@ def test_the_largest_message_is_for_producers_and_never_for_what_is_here_already
     WAYS[way](driver, batch_of([20]))
     if way in CLIENTS:
         assert [each.reason for each in WAYS[way](driver, batch_of([21])).refusals] == [TOO_LARGE]
-    elif way in ("published", "put back"):
+    elif way in ("published", "put back", "unit"):
         assert driver.refusal(lambda: WAYS[way](driver, batch_of([21]))).reason == TOO_LARGE
     else:
         WAYS[way](driver, batch_of([21]))
@@ -391,7 +404,7 @@ def test_copies_find_room_for_all_of_them_or_none_enters(sizes: list[int]) -> No
     assert len(completions.owed["q"]) == len(sizes), "still, for the next try"
 
 
-@pytest.mark.parametrize("way", ["stream", "unary", "put back", "published", "moved"])
+@pytest.mark.parametrize("way", ["stream", "unary", "put back", "published", "moved", "unit"])
 def test_a_request_that_names_no_queue_for_its_answer(way: str) -> None:
     driver = made(queue_type=TWO_WAY)
     WAYS[way](driver, batch_of(TWO))
