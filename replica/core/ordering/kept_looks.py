@@ -138,8 +138,8 @@ class KeptLooks:
 
     def _forget_ended(self) -> None:
         """Those that are used up, or over, are never asked for again."""
-        machine = self.shared.machine
-        queues = machine.state.queues if machine is not None else {}
+        assert self.shared.machine is not None, "it serves"
+        queues = self.shared.machine.state.queues
         self._entries = {
             key: entry
             for key, entry in self._entries.items()

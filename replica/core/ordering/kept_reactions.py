@@ -137,9 +137,8 @@ class KeptReactions:
     def on_tick(self) -> None:
         """Goes on with what is left."""
         self._left = LOOKS_MAX
-        if self._hidden:
-            self.unasked.update(self._hidden)
-            self._hidden.clear()
+        self.unasked.update(self._hidden)
+        self._hidden.clear()
         if self.unasked:
             self.ask()
 

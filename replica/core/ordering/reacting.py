@@ -335,7 +335,6 @@ class Reacting:
         except Refused as refused:
             if refused.reason != Reason.REASON_QUEUE_FULL:
                 raise
-        counts.unreported = 0
 
     def _held(self, held: HeldReaction, *, duplicate: bool) -> ReactionDone:
         counts = ReactionCounts()
@@ -384,7 +383,7 @@ class Reacting:
         orders, entered = self.orders, header.txn.enqueues
         all_volatile, body = bool(entered) and all(map(is_all_volatile, entered)), b""
         if entered:
-            body = copies.body_of(entered[0].queue if len(entered) == 1 else "", rows)
+            body = copies.body_of("", rows)  # each of its operations names its queue
             if len(body) > BYTES_MAX:
                 raise too_large(BYTES_MAX, "its copies and reports")
             orders.check_space(len(body), all_volatile=all_volatile)
