@@ -71,15 +71,18 @@ def test_what_is_too_large_to_act_is_not_kept() -> None:
     assert counts(keep(pair, number=2, more=smaller, group_id="g")) == {"kept": True}
 
 
-def test_bodies_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("less", "remembered"), [(0, 4), (1, 1)])
+def test_bodies_that_are_remembered_are_bounded(less: int, remembered: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Just as many bytes as there may be are remembered; one more, and all are forgotten but the last."""
     pair, master = begin()
     for number in range(4):
         keep(pair, number=1 + number, more={"update": pb.ReactionUpdate(payload=b"x" * 100)}, group_id=f"g{number}")
-    monkeypatch.setattr(kept_looks, "CACHED_BYTES_MAX", 300)
+    size = sum(len(payload) for payload in payloads(master, STORE))
+    monkeypatch.setattr(kept_looks, "CACHED_BYTES_MAX", size - less)
     for number in range(4):
         send(pair, "q", b"1", group_ids=[f"g{number}"])
     assert payloads(master, "q") == [b"x" * 100] * 4
-    assert len(master.core.kept.looks._entries) <= 2
+    assert len(master.core.kept.looks._entries) == remembered
 
 
 def test_more_of_one_group_than_may_be_looked_at_are_refused() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from itertools import product
+
 import pytest
 
 from replica.machine import Limits, Machine, RightCall
@@ -195,3 +198,26 @@ def test_there_is_room_for_ten_thousand_grants_and_no_more() -> None:
     assert refused(driver, PRODUCE, "c")[0] == common_pb2.REASON_QUOTA_EXCEEDED
     change(driver, PRODUCE, "a", revoked=True)
     change(driver, PRODUCE, "c")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_in_force_is_what_was_granted_and_not_taken_away(driver: Driver, seed: int) -> None:
+    """Against a plain set; some grants are repeated."""
+    chance, granted = random.Random(seed), set[tuple[str, int, str]]()
+    people, rights, patterns = ("billing", "shipping"), (PRODUCE, CONSUME), ("orders", "orders/*", "orders/**")
+    for _ in range(40):
+        key = f"principal/{chance.choice(people)}", chance.choice(rights), chance.choice(patterns)
+        revoked = key in granted and chance.random() < 0.7
+        changed = change(driver, key[1], key[2], key[0].removeprefix("principal/"), revoked=revoked)
+        assert changed == (revoked or key not in granted)
+        (granted.discard if revoked else granted.add)(key)
+        for machine in (driver.master, driver.restored()):
+            force = machine.state.rights.in_force
+            assert [tuple(grant.key) for grant in force.listed("")] == sorted(granted)
+            for person, any_right in product(people, (*rights, BROWSE)):
+                name = f"principal/{person}"
+                held = [pattern for who, kind, pattern in granted if (who, kind) == (name, any_right)]
+                assert force.has_some(name, any_right) == bool(held)
+                covered = {"orders": "orders" in held, "orders/eu": len(set(held) - {"orders"}) > 0, "other": False}
+                for queue, may_it in covered.items():
+                    assert (force.deciding(name, any_right, queue) is not None) == may_it
