@@ -11,7 +11,7 @@ from replica.core.state.calls import PendingCall
 from replica.machine import AliasCall, Machine, RightCall
 from replica.machine.state.kept import DENIED_RUNS_MAX, KeptIndex
 from replica.machine.state.rights import CONSUME, PRODUCE
-from tandemq.peer.v1.record_pb2 import KEPT_BY_GROUP
+from tandemq.peer.v1.record_pb2 import KEPT_BY_GROUP, QUEUE_ACTION_DELETE
 from tandemq.v1 import reaction_service_pb2 as pb
 from tests.support.clients import Waiter, create
 from tests.support.pair import Pair
@@ -29,7 +29,7 @@ from tests.unit.replica.core.ordering.test_kept_reactions import (
     store,
 )
 from tests.unit.replica.core.ordering.test_reacting import counts, taken_over
-from tests.unit.replica.core.ordering.test_sweeps import send
+from tests.unit.replica.core.ordering.test_sweeps import act, send
 
 if TYPE_CHECKING:
     from tests.support.member import Member
@@ -147,6 +147,25 @@ def test_each_action_needs_its_rights(pair: Pair, more: Any, missing: tuple[int,
     arrive(pair, b"2")
     after = {"move": ([b"1"], [b"2"]), "update": ([b"1", b"changed"], [])}.get(next(iter(more), ""), ([b"1"], []))
     assert (payloads(master_of(pair), "q"), payloads(master_of(pair), "r")) == after
+
+
+@pytest.mark.parametrize("granted", ["r", "also-r", "other"])
+@pytest.mark.parametrize("named", ["r", "also-r", "nowhere"])
+def test_any_name_of_the_queue_that_it_moves_to_will_do(pair: Pair, named: str, granted: str) -> None:
+    """A name that no queue has is asked about as it is, and nothing can be moved there."""
+    for queue in ("also-r", "also-r-2"):
+        master_of(pair).submit(PendingCall(Waiter(), AliasCall(queue, "r", b"", 0)))
+    create(pair, "other")
+    if named == "nowhere":
+        create(pair, named)
+    grant(pair, PRODUCE, granted)
+    keep(pair, more={"move": pb.ReactionMove(queue=named)})
+    if named == "nowhere":
+        act(pair, QUEUE_ACTION_DELETE, named)
+    arrive(pair, b"1")
+    moves = named != "nowhere" and granted != "other"
+    assert (payloads(master_of(pair), "q"), payloads(master_of(pair), "r")) == (([], [b"1"]) if moves else ([b"1"], []))
+    assert master_of(pair).core.kept.rights.denied == int(not moves)
 
 
 def test_any_name_of_the_queue_will_do(pair: Pair) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from replica.core.ordering import reaction_looks, reaction_rows
 from replica.core.selection import selecting
+from replica.machine.plan import react
 from storage.store import Append, WriteBatch
 from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -111,6 +112,36 @@ def test_v6_records_that_hold_more_than_is_read_at_once_are_refused_by_name(
     assert left(master) == [1, 2, 3]
     monkeypatch.setattr(reaction_rows, "READ_MAX", size)
     assert counts(run(pair, ANY, request_id=b"2" * 16, **action)) == {"applied": 3}
+
+
+@pytest.mark.parametrize("targets", [3, 4])
+def test_v6_as_many_as_a_record_holds_are_acted_on_wherever_they_are(
+    targets: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(react, "TARGETS_MAX", 3)
+    pair, master = filled(9)
+    ids = [row.id for row in contents(master, "q")]
+    done = run(pair, where(ids=[ids[3], *ids[9 - targets + 1 :]]))
+    if targets == 3:
+        assert counts(done) == {"applied": 3}
+    else:
+        assert done.reason == Reason.REASON_TXN_TOO_LARGE
+
+
+@pytest.mark.parametrize("looks", [1, 2, 3, 9])
+@pytest.mark.parametrize("by", ["ids", "selector"])
+def test_v3_a_turn_looks_at_so_many_messages(by: str, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a selector at fewer, the heavier it is; at one in any case."""
+    _, master = filled(5)
+    asked = where(selector="tq_index > 0 and tq_index < 100")
+    if by == "ids":
+        asked = where(ids=[row.id for row in contents(master, "q")])
+    monkeypatch.setattr(reaction_looks, "LOOKS_MAX", looks)
+    weight = asked.selector.weight if asked.selector is not None else 1
+    call, turns = Call(master, asked), 1
+    while not call.turn():
+        turns += 1
+    assert turns == -(-5 // max(1, looks // weight))
 
 
 @pytest.mark.parametrize(("name", "most"), [("NAMED_MAX", 2), ("ENTRIES_MAX", 2)])

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from replica.core.state.calls import PendingCall, Transact
+from replica.core.state.calls import PendingCall, PutInUnit, Transact
 from replica.core.state.effects import Note
 from replica.core.state.outcomes import Failed, UnitDone, UnitKept
 from replica.machine import QueuePut, UnitCall, UnitIdentity, columns_of
-from tandemq.v1.message_pb2 import MessageBatch
+from tandemq.v1.message_pb2 import Message, MessageBatch
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
-from tandemq.v1.queue_service_pb2 import EnqueueBatch
+from tandemq.v1.queue_service_pb2 import EnqueueBatch, EnqueueRequest
 from tests.support.clients import Waiter, create
 from tests.support.pair import Pair
 from tests.unit.replica.core.ordering.test_copies_wanted import alone
 from tests.unit.replica.core.ordering.test_dying import contents, payloads
-from tests.unit.replica.core.ordering.test_open_units import begun, commit, commit_of, got, new_id, put, why
+from tests.unit.replica.core.ordering.test_open_units import asked, begun, commit, commit_of, got, new_id, put, why
 from tests.unit.replica.core.ordering.test_reacting import filled, where
 from tests.unit.replica.core.ordering.test_sweeps import send, update
 from tests.unit.replica.core.ordering.test_unit_reactions import found, held
@@ -182,6 +182,20 @@ def test_u6_a_request_whose_time_is_over_is_named_by_its_queue_and_place(pair: P
     assert (why(lost), lost.metadata) == ("LEASE_LOST", {"queue": "asks", "index": "1"})
     assert "message 1 of queue asks, which the unit holds, is not there any more" in lost.message
     assert payloads(pair.a, "r") == []
+
+
+@pytest.mark.parametrize(("reply_to", "reason"), [("asks", "BAD_REQUEST"), ("x" * 256, "BAD_NAME"), ("r", "")])
+def test_u4_a_request_whose_answer_cannot_go_where_it_says_is_refused_at_once(
+    pair: Pair, reply_to: str, reason: str
+) -> None:
+    create(pair, "asks", queue_type=QUEUE_TYPE_TWO_WAY)
+    unit = begun(pair)
+    request = EnqueueRequest(queue="asks", messages=[Message(payload=b"?", reply_to=reply_to)])
+    columns = columns_of(EnqueueBatch(messages=MessageBatch(payloads=[b"?"], reply_tos=[reply_to])))
+    done = asked(pair, PutInUnit(unit, "asks", new_id(), 1, columns, request.SerializeToString(), "a"))
+    assert (why(done) if reason else isinstance(done, UnitKept)) == (reason or True)
+    assert isinstance(commit(pair, unit), UnitDone)
+    assert payloads(pair.a, "asks") == ([] if reason else [b"?"])
 
 
 # -- its record --------------------------------------------------------------------------------------------------------

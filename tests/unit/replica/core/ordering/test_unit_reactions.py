@@ -198,12 +198,13 @@ def test_v15_it_expires_only_after_it_is_unlocked() -> None:
 def test_v15_repeated_it_gets_its_first_answer() -> None:
     pair, _ = filled(2)
     unit, name = begun(pair), new_id()
-    assert found(held(pair, unit, request_id=name)) == {"held": 2}
+    first = held(pair, unit, request_id=name)
+    assert (found(first), first.duplicate) == ({"held": 2}, False)
     again = held(pair, unit, request_id=name)
     assert (found(again), again.duplicate) == ({"held": 2}, True)
-    first = commit(pair, unit)
+    done = commit(pair, unit)
     repeated = commit(pair, unit)
-    assert (first.duplicate, repeated.duplicate, repeated.puts) == (False, True, [])
+    assert (done.duplicate, repeated.duplicate, repeated.puts) == (False, True, [])
     assert why(held(pair, unit)) == "INVALID_STATE"
 
 
