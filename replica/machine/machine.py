@@ -49,6 +49,10 @@ class Machine:
         """The first answer to a unary call that is repeated; Refused if the id was used for a different one."""
         return self.state.requests.find(request_id, request_hash)
 
+    def request_hash(self, request_id: bytes) -> int | None:
+        """What the call of that id asked for, as whoever made it has said; None: the id is not known."""
+        return self.state.requests.hash_of(request_id)
+
     def last_sequence(self, queue: str, client_id: bytes) -> int:
         """Highest sequence of a producer that was executed; 0 if it is not known."""
         queue_id = self.source_id(queue)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--count", type=click.IntRange(min=1), help="End after so many reports. Default: never.")
 @target_option
 @timeout_option()
-@output_option("table", "json")
+@output_option("table", "json", "jsonl")
 def watch(
     names: tuple[str, ...],
     depth: int,
@@ -42,7 +42,7 @@ def watch(
 
     CMD finds TANDEMQ_QUEUE, TANDEMQ_DEPTH and TANDEMQ_REASON (not_empty or depth) in its environment. One runs at a
     time; a queue that is reported meanwhile is run for once, afterwards. One that fails is reported, and the next runs.
-    -o json prints a document a line. Interrupted, it ends with 0; with --count too.
+    -o json, and jsonl too, prints a document a line. Interrupted, it ends with 0; with --count too.
 
     \b
     Example: tandemq queue watch orders returns --depth 100 --exec 'process --batch'
@@ -88,7 +88,7 @@ async def _read(
 
 
 def _print(event: DepthEvent, output: str) -> None:
-    if output == "json":
+    if output != "table":
         facts: dict[str, Any] = {
             "queue": event.queue,
             "depth": event.depth,

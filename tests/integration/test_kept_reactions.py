@@ -86,9 +86,24 @@ async def test_v11_what_is_kept_is_browsed_and_touched_by_nobody_else(pair: Clus
     assert info.exit_code == 0, info.output
     await client.send(orders, b"1", group_id="g")
     assert await payloads(client, orders) == []
+    for config in (
+        QueueConfig(enqueue_enabled=True),
+        QueueConfig(max_length=1),
+        QueueConfig(persistence="PERSISTENCE_VOLATILE"),
+    ):
+        with pytest.raises(InvalidRequest, match=f"READ_ONLY.*is kept for {orders}.*purge or delete it"):
+            await client.update_queue(kept, config, [field.name for field, _ in config.ListFields()])
+    changed = await client.update_queue(kept, QueueConfig(require_two=True), ["require_two"])
+    assert changed.config.require_two
     await client.purge_queue(kept)
     await client.send(orders, b"2", group_id="g")
     assert await payloads(client, orders) == [b"2"], "an operator ends what is kept"
+    for left, text in (([b"2", b"3"], "and so does who deletes it"), ([b"2"], "the next one makes it anew")):
+        await client.react(orders, Where(group_id="i"), Cancel(), everything=True, sticky=SOON)
+        if len(left) == 2:
+            await client.delete_queue(kept)
+        await client.send(orders, b"3", group_id="i")
+        assert await payloads(client, orders) == left, text
 
 
 async def test_v12_what_arrives_is_changed_or_put_elsewhere(client: aio.Client) -> None:

@@ -137,7 +137,7 @@ async def test_a_reaction_and_a_put_are_refused_in_their_own_order(client: aio.C
 
 
 async def test_a_commit_with_puts_is_repeated_through_either_member(pair: Cluster) -> None:
-    """U11: one effect and one answer, in the order of the calls, whoever is asked and whatever it names by then."""
+    """U11: one effect and one answer, in the order of the calls, whoever is asked."""
     legs = new_name()
     async with raw_to(pair.endpoint("a"), pair.endpoint("b")) as members:
         one, other = members
@@ -146,11 +146,11 @@ async def test_a_commit_with_puts_is_repeated_through_either_member(pair: Cluste
         await put(one, unit_id, legs, b"1")
         puts = [of(legs, b"2", b"3"), of(legs, b"4", unit_id=unit_id)]
         answers = [await committed(member, unit_id, *puts) for member in (other, one, other)]
-        answers.append(await committed(one, unit_id, of(legs, b"another")))
-        answers.append(await committed(one, unit_id, of("//nowhere/orders", b"whoever resolves it no more")))
-        answers.append(await committed(other, unit_id, of(legs)))
+        for another in (of(legs, b"another"), of("//nowhere/orders", b"x"), of(legs)):
+            with refused("REQUEST_MISMATCH", grpc.StatusCode.INVALID_ARGUMENT):
+                await committed(one, unit_id, another)
         answers.append(await committed(one, unit_id))
-        assert [answer.duplicate for answer in answers] == [False, *[True] * 6]
+        assert [answer.duplicate for answer in answers] == [False, *[True] * 3]
         assert {tuple(each.index for each in answer.puts[0].results) for answer in answers} == {(1, 2, 3, 4)}
         assert [each.message.payload for each in (await one.receive(legs, 10)).messages] == [b"1", b"2", b"3", b"4"]
 
@@ -219,3 +219,45 @@ def test_the_blocking_client_holds_puts_too(pair: Cluster) -> None:
         client.in_unit(lambda unit: unit.enqueue(legs, [b"b"]), puts_at_commit=True)
         assert [each.payload for each in client.browse(legs)] == [b"a", b"b"]
         assert not client.dequeue(orders)
+
+
+async def test_u11_a_commit_that_is_repeated_with_other_puts_is_refused_by_name(
+    pair: Cluster, client: aio.Client
+) -> None:
+    """Without puts it says what came of it, and with its own; the other ones are nowhere."""
+    orders, legs, narrow = new_name(), new_name(), new_name()
+    for name, config in ((orders, None), (legs, None), (narrow, QueueConfig(max_length=1))):
+        await client.create_queue(name, config)
+    async with raw_to(pair.endpoint("a"), pair.endpoint("b")) as (member, other):
+        unit = await begun(member, orders)
+        own, longer = of(legs, b"1"), of(legs, b"2")
+        first = await committed(member, unit, own)
+        again = EnqueueRequest()
+        again.CopyFrom(own)
+        again.messages[0].payload = b"changed"
+        for at in (member, other):
+            for puts in ((own, longer), (longer,), (again,)):
+                with refused("REQUEST_MISMATCH", grpc.StatusCode.INVALID_ARGUMENT, "committed with other puts"):
+                    await committed(at, unit, *puts)
+            for puts in ((own,), ()):
+                repeated = await committed(at, unit, *puts)
+                assert (repeated.duplicate, repeated.puts[0].results[0].index) == (
+                    True,
+                    first.puts[0].results[0].index,
+                )
+        assert await payloads(client, legs) == [b"1"]
+        # What an earlier commit brought, which was refused, is the unit's: without puts it is committed, and repeated
+        # with those it is the same.
+        await client.enqueue(narrow, [b"in the way"])
+        unit, full = await begun(member, orders), of(narrow, b"3")
+        with refused("QUEUE_FULL", grpc.StatusCode.RESOURCE_EXHAUSTED):
+            await committed(member, unit, full)
+        await (await client.dequeue(narrow)).ack()
+        assert not (await committed(member, unit)).duplicate
+        assert (await committed(member, unit, full)).duplicate
+        bare = await begun(member, orders)
+        await put(member, bare, legs, b"4")
+        await committed(member, bare)
+        with refused("REQUEST_MISMATCH", grpc.StatusCode.INVALID_ARGUMENT):
+            await committed(member, bare, of(legs, b"5"))
+    assert await payloads(client, legs) == [b"1", b"4"]

@@ -138,7 +138,7 @@ async def test_v20_the_command_is_run_for_each_report_and_its_failure_is_not_fat
 ) -> None:
     queue, seen = await made(client, sent=2), tmp_path / "seen"
     command = f'echo "$TANDEMQ_QUEUE $TANDEMQ_DEPTH $TANDEMQ_REASON" >> {seen}; exit 7'
-    async with watching(pair, queue, "--depth", "2", "--exec", command, "-o", "json") as process:
+    async with watching(pair, queue, "--depth", "2", "--exec", command, "-o", "jsonl") as process:
         assert process.stdout is not None
         assert process.stderr is not None
         first = json.loads(await process.stdout.readline())

@@ -57,6 +57,8 @@ class OpenUnit:
     """Request ids of its puts, answers, settlements and reactions, and what each asked for: a repetition does nothing
     more.
     """
+    digest: int = 0
+    """Of the puts that came with its last Commit that had any; see CommitUnit."""
     changes: int = 0
     messages: int = 0
     bytes: int = 0

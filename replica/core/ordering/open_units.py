@@ -251,7 +251,7 @@ class OpenUnits:
         if int.from_bytes(unit_id[8:12], "big") > self.shared.state.epoch & _EPOCHS:
             text = "the unit of work was begun in an epoch that this member does not know; repeat the call"
             return Refused(Reason.REASON_STALE_EPOCH, text, {"epoch": str(self.shared.state.epoch)}, 100)
-        if self.orders.machine.find_request(unit_id, hash_of(unit_id)) is not None:
+        if self.orders.machine.request_hash(unit_id) is not None:
             return self._committed(unit_id)
         text = (
             f"unit of work {unit_id.hex()} is not open: it has ended, or its master has; nothing of it happened, "
@@ -328,14 +328,18 @@ class OpenUnits:
         raise self.aborted(unit_id)
 
     def _commit(self, waiter: Waiter, call: CommitUnit, lines: Collection[int]) -> None:
-        if self.orders.machine.find_request(call.unit_id, hash_of(call.unit_id)) is not None:
-            asked = UnitCall((), (), call.member, call.unit_id, hash_of(call.unit_id), unit_id=call.unit_id)
+        first = self.orders.machine.request_hash(call.unit_id)
+        if first is not None:
+            if call.digest and hash_of(call.unit_id, call.digest) != first:
+                raise _other_puts(call.unit_id)
+            asked = UnitCall((), (), call.member, call.unit_id, first, unit_id=call.unit_id)
             order_unit(self.orders, waiter, Transact(asked, b"", call.min_copies), lines)
             return
         unit = self._open(call.unit_id)
         if unit.changes != call.changes:
             self.orders.reply(waiter, Moved("the unit was changed while its commit was under way; repeat it"))
             return
+        unit.digest = call.digest or unit.digest
         try:
             asked, body = self._call_of(unit, call), call.body
             if unit.reactions:
@@ -389,9 +393,8 @@ class OpenUnits:
             for queue_id, answers in unit.replies.items()
             for each in answers
         ]
-        return UnitCall(
-            settling, puts, call.member, unit.unit_id, hash_of(unit.unit_id), unit_id=unit.unit_id, replies=replies
-        )
+        mark = hash_of(unit.unit_id, unit.digest)
+        return UnitCall(settling, puts, call.member, unit.unit_id, mark, unit_id=unit.unit_id, replies=replies)
 
     def _check_answered(self, queue_id: int, left: RangeSet) -> None:
         """A request that the unit got is not acknowledged by its commit."""
@@ -473,9 +476,17 @@ def prefix_of(shared: Shared) -> bytes:
     return shared.domain.to_bytes(4, "big") + owner
 
 
-def hash_of(unit_id: bytes) -> int:
-    """Of the request that its commit is remembered as."""
-    return int.from_bytes(unit_id[-8:], "big")
+def hash_of(unit_id: bytes, digest: int) -> int:
+    """Of the request that its commit is remembered as. `digest`: of the puts that came with it."""
+    return int.from_bytes(unit_id[-8:], "big") ^ digest
+
+
+def _other_puts(unit_id: bytes) -> Refused:
+    text = (
+        f"unit of work {unit_id.hex()} was committed with other puts than these, which are nowhere: repeat Commit as "
+        "it was, or without puts, to hear what came of it"
+    )
+    return Refused(Reason.REASON_REQUEST_MISMATCH, text)
 
 
 def _is_repeated(unit: OpenUnit, request_id: bytes, request_hash: int) -> bool:

@@ -163,6 +163,8 @@ class CommitUnit(NamedTuple):
     member: str
     rows: Sequence[Message] = ()
     """Of the body, where the unit has reactions: theirs are put between the puts and the answers."""
+    digest: int = 0
+    """Of the puts that came with it; 0: none, or it is not known."""
 
 
 class RollbackUnit(NamedTuple):

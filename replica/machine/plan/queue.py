@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NoReturn
+from typing import Literal, NoReturn
 
 from replica.machine.plan.dead_letters import check_taken, check_way
 from replica.machine.plan.fan_in import check_stays
@@ -23,6 +23,9 @@ CREATE, UPDATE = record_pb2.QUEUE_ACTION_CREATE, record_pb2.QUEUE_ACTION_UPDATE
 DELETE, PURGE = record_pb2.QUEUE_ACTION_DELETE, record_pb2.QUEUE_ACTION_PURGE
 OPEN, CLOSE = record_pb2.QUEUE_ACTION_OPEN, record_pb2.QUEUE_ACTION_CLOSE
 DESTROY, CONFIGURE = record_pb2.QUEUE_ACTION_DESTROY, record_pb2.QUEUE_ACTION_CONFIGURE
+
+OF_KEPT: Sequence[Literal["require_two", "annotation", "labels"]] = ("require_two", "annotation", "labels")
+"""Attributes that an operator may change of a queue of kept reactions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +156,28 @@ def _open_with(state: State, queue: QueueState, options: admin_pb2.QueueConfig, 
 
 
 def _check_change(state: State, queue: QueueState, made: admin_pb2.QueueConfig) -> None:
+    _check_kept(queue, made)
     _check_group_mode(queue, made)
     check_way(state, queue.name, made)
     check_stays(state, queue, made)
+
+
+def _check_kept(queue: QueueState, made: admin_pb2.QueueConfig) -> None:
+    """V11: what is kept there is as durable as was said, and nobody puts anything in or takes it out by hand."""
+    kept = kept_for(queue.name)
+    if not kept:
+        return
+    before, after = admin_pb2.QueueConfig(), admin_pb2.QueueConfig()
+    for copy, config in ((before, queue.config), (after, made)):
+        copy.CopyFrom(config)
+        for name in OF_KEPT:
+            copy.ClearField(name)
+    if before != after:
+        text = (
+            f"queue {queue.name} holds what is kept for {kept}, and is the manager's own: {', '.join(OF_KEPT)} may "
+            "be changed; purge or delete it to end what is kept"
+        )
+        raise Refused(common_pb2.REASON_READ_ONLY, text, {"queue": queue.name})
 
 
 def _check_group_mode(queue: QueueState, made: admin_pb2.QueueConfig) -> None:

@@ -138,6 +138,11 @@ class Requests:
             )
         return _parse(_KINDS[kind], row[_ROW.size :], log_index, epoch, version)
 
+    def hash_of(self, request_id: bytes) -> int | None:
+        """Of the call that is remembered under it."""
+        row = self._rows.get(request_id)
+        return None if row is None else int(_ROW.unpack_from(row)[0])
+
     def dump(self) -> tuple[list[tuple[bytes, bytes]], list[tuple[int, int]], int]:
         return [(request_id, self._rows[request_id]) for request_id in self._order], list(self._marks), self._seen
 

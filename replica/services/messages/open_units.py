@@ -160,7 +160,7 @@ class OpenUnitHandlers:
         member: str,
         sees: Callable[[str], bool],
     ) -> Answered:
-        # One that is not open was committed, or never will be; its commit says which, and its puts are not looked at.
+        # One that is not open was committed, with the same puts or not, or never will be; its commit says which.
         for place, put in enumerate(puts if domain.orders.units.find(request.unit_id) is not None else (), 1):
             kept = await self._keep(domain, put, request.epoch) if isinstance(put, UnitPut) else put
             if isinstance(kept, (Failed, Moved)):
@@ -168,7 +168,7 @@ class OpenUnitHandlers:
             if place % SLICE_COMMITTED == 0:
                 await asyncio.sleep(0)
         try:
-            call = await self._commit_of(domain, request, member)
+            call = (await self._commit_of(domain, request, member))._replace(digest=_digest_of(puts))
         except Refused as refused:
             return Failed(refused.reason, refused.message, refused.metadata, None)
         result = await self._ask(domain, call, request.epoch)
@@ -465,6 +465,16 @@ class WorkStream:
             if domain.shared.serving and units.find(unit_id) is not None:
                 domain.submit(PendingCall(FutureWaiter(), RollbackUnit(unit_id)), node.clock.now_ms())
         node.dispatch(domain)
+
+
+def _digest_of(puts: Sequence[UnitPut | Failed]) -> int:
+    """0: there are none, or one of them cannot be looked at now, as it could when it was first asked for perhaps."""
+    parts = list[bytes]()
+    for each in puts:
+        if not isinstance(each, UnitPut):
+            return 0
+        parts += [each.call.request_id, each.call.queue.encode(), each.call.request_hash.to_bytes(8, "big")]
+    return fingerprint(*parts) or 1 if parts else 0
 
 
 def knows(domain: Domain, name: str) -> bool:
