@@ -125,6 +125,8 @@ with tandemq.connect(sys.argv[1] or None) as client:
         home.run("queue", "ls", "--target", both)
         home.run("queue", "info", "//dev/orders")
         home.run("witness", "status")
+        home.run("doctor")
+        home.run("doctor", "--target", f"127.0.0.1:{base}")
         assert '"IN_SYNC"' in home.run("pair", "status", "-o", "json")
         home.run("drill", "run", "kill-master", "--report-dir", str(home.folder / "report"))
     with home.dev():

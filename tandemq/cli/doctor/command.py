@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tandemq.cli.failure import Failure
+from tandemq.cli.opening import keep_found
 from tandemq.cli.output import console, print_json, print_line
 from tandemq.cli.params import DURATION, SIZE, credentials_option, output_option
 
@@ -87,6 +88,7 @@ def doctor(
         places = find(files, target, logs)
         if target is not None and places.problem:
             raise click.BadParameter(places.problem, param_hint="--target")
+        keep_found(places.credentials)
         asked, findings = asyncio.run(look_over(places, timeout_ms / 1000, classify=classify))
         written = (
             _write(bundle, limit_bytes, places, asked, findings, timeout_ms / 1000) if bundle is not None else None

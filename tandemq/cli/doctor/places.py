@@ -36,6 +36,7 @@ class Places(NamedTuple):
     witnesses: tuple[str, ...] = ()
     logs: tuple[Path, ...] = ()
     problem: str = ""  # why nobody could be found to ask
+    credentials: str = ""  # of who asks, where the current context has some for these members
 
 
 def find(
@@ -50,11 +51,11 @@ def find(
     if not logs and not files and (data_dir := context.get("data_dir")):
         logs = sorted((Path(data_dir) / LOGS).glob(f"*{LOG_ENDING}"))
     configs = [each.config for each in found if each.config is not None]
-    endpoints, named_by, problem = _endpoints(target, configs)
+    endpoints, named_by, problem, credentials = _endpoints(target, configs)
     witnesses = dict.fromkeys(config.witness for config in configs if config.witness)
     if not witnesses and not configs and (named := context.get("witness")):
         witnesses = {named: None}
-    return Places(found, endpoints, named_by, tuple(witnesses), tuple(logs), problem)
+    return Places(found, endpoints, named_by, tuple(witnesses), tuple(logs), problem, credentials)
 
 
 def read(path: Path | None, environ: Mapping[str, str] = os.environ) -> Local:
@@ -88,20 +89,24 @@ def _context() -> dict[str, Any]:
         return {}
 
 
-def _endpoints(target: str | None, configs: Sequence[ManagerConfig]) -> tuple[tuple[str, ...], str, str]:
-    """Endpoints, what named them, and why there are none."""
+def _endpoints(target: str | None, configs: Sequence[ManagerConfig]) -> tuple[tuple[str, ...], str, str, str]:
+    """Endpoints, what named them, why there are none, and the context's credentials for them."""
     from tandemq.client.target import NoTarget
     from tandemq.finding.default import resolve_target
 
-    if target is None and configs:
-        named = [each for config in configs for each in (config.endpoint, config.peer_endpoint) if each]
-        return tuple(dict.fromkeys(named)), "the configuration", ""
+    named = dict.fromkeys(each for config in configs for each in (config.endpoint, config.peer_endpoint) if each)
+    by_config = target is None and bool(configs)
+    if by_config and not named:
+        return (), "the configuration", "", ""
     try:
-        found = resolve_target(target)
+        found = resolve_target(",".join(named) if by_config else target)
     except NoTarget as error:
-        return (), "", str(error)
+        return (), "", str(error), ""
+    if by_config:
+        return tuple(named), "the configuration", "", found.credentials
     if found.endpoints:
-        return found.endpoints, found.source, ""
+        return found.endpoints, found.source, "", found.credentials
     if found.candidates:
-        return found.candidates[0].endpoints, found.source, ""
-    return (), "", f"{found} is a name that has to be looked up: see `tandemq config where {found}`, then give --target"
+        return found.candidates[0].endpoints, found.source, "", found.credentials
+    problem = f"{found} is a name that has to be looked up: see `tandemq config where {found}`, then give --target"
+    return (), "", problem, ""
