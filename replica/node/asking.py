@@ -48,6 +48,8 @@ class Asks:
         """By domain and queue: up to which number the own side asks, while it is served."""
         self.peer: dict[tuple[int, int], int] = {}
         """The same of the peer's, as its last heartbeat says."""
+        self.for_peer = 0
+        """Records that the own side had not asked for."""
         self._said: dict[tuple[int, int], int] = {}
         """What the peer has heard of the own ones."""
 
@@ -105,5 +107,6 @@ class Asks:
             wanted = orders.parts.kept.past(queue.queue_id, None) if state.kept else None
             header = plan_select(state, orders.time_ms, queue, until, wanted)
             if header is not None:
+                self.for_peer += self.own.get(key, 0) < header.select.first
                 orders.order(header)
                 self._node.dispatch(domain)

@@ -88,6 +88,7 @@ class Setup(SimClient):
                 config.group_mode = admin.GROUP_MODE_ORDERED
             if kind == SIDED:
                 config.replication = admin.REPLICATION_PRODUCER
+                config.lockstep = admin.LOCKSTEP_SELECTED if call.args.get("selected") else admin.LOCKSTEP_PLAIN
             config.MergeFrom(_more_of(call))
             self.counted(call)
             await client.create_queue(name, config)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,8 @@ class Twin(SimClient):
         self.place = str(plan.args["at"])
         self.member: SimMember = pair.members[list(pair.members)["ab".index(self.place)]]
         self.acted = self.epoch = 0
+        self.unplaced: list[Received] = []
+        """Given, and not known yet which message of the queue that was."""
         self.unsettled: deque[tuple[int, DeliveryBatch]] = deque()
         self.consumer: aio.Consumer | None = None
 
@@ -57,6 +60,8 @@ class Twin(SimClient):
     async def work(self, client: aio.Client) -> None:
         while not self.is_stopping():
             try:
+                if self.member.name in self.memory.sides.rejoining:  # it died after it had asked
+                    await self._begin_anew(client)
                 await self._stand(client)
             except TandemqError as error:
                 if error.reason == "SIDE_LOST":
@@ -109,9 +114,9 @@ class Twin(SimClient):
 
     def _look(self, batch: DeliveryBatch) -> None:
         run, domain = self.run, self.member.domain
-        taken = [Received(each.index, each.payload, each.delivery_count) for each in batch]
-        self.book.took(self.now_s, self.plan.name, taken, 0, waited=False)
-        run.count("given at sides", len(taken))
+        self.unplaced += [Received(each.index, each.payload, each.delivery_count) for each in batch]
+        self._place()
+        run.count("given at sides", len(batch))
         if domain is None:
             return
         epoch = domain.shared.state.epoch
@@ -120,6 +125,13 @@ class Twin(SimClient):
         if self.epoch and epoch > self.epoch:
             run.sometimes(sides.OVER_TAKEOVER)
         self.epoch = epoch
+
+    def _place(self) -> None:
+        """Books know messages by their indexes."""
+        found = [(sides.index_of(self.memory.sides, self.pair, each.index), each) for each in self.unplaced]
+        self.unplaced = [each for index, each in found if index is None]
+        taken = [replace(each, index=index) for index, each in found if index is not None]
+        self.book.took(self.now_s, self.plan.name, taken, 0, waited=False)
 
     @staticmethod
     def _made_of(index: int, payload: bytes) -> Output:
@@ -131,6 +143,9 @@ class Twin(SimClient):
     async def _save_now_and_then(self, outputs: Outputs) -> None:
         while True:
             await asyncio.sleep(int(self.plan.args.get("save_ms", 50)) / 1000)
+            self._place()
+            if sides.asked(self.pair):
+                self.run.sometimes(sides.BY_QUESTION)
             for problem in sides.standing(self.memory.sides, self.pair):
                 self.run.violation(NAME, problem)
             place = Kept(self.acted, outputs.chain, outputs.sent)
@@ -163,7 +178,7 @@ class Twin(SimClient):
             return self.done
         queues = [sides.queue_of(member) for member in self.pair.members.values() if member.is_serving]
         return not self.down and all(
-            queue is not None and queue.length == 0 and queue.next_index == self.kept.index + 1 for queue in queues
+            queue is not None and queue.length == 0 and queue.given_end == self.kept.index + 1 for queue in queues
         )
 
     def stop(self) -> None:

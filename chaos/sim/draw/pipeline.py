@@ -8,6 +8,8 @@ and put by one call, or in a unit that is open for several; "twins": one at each
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from dataclasses import replace
 
 from chaos.sim.judges.sides import MADE_QUEUE, SIDE_QUEUE, SIDED
 from chaos.sim.judges.units import MADE_QUEUES
@@ -92,7 +94,20 @@ def draw_twins(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tupl
     for place in ("a", "b"):
         drawing.twin(place)
     drawing.admin(handoffs)
-    return tuple(drawing.found)
+    return tuple(map(_selecting(stream), drawing.found) if stream.random() < 0.6 else drawing.found)
+
+
+def _selecting(stream: random.Random) -> Callable[[ClientPlan], ClientPlan]:
+    """Makes the same plans be about a queue whose sides are given what the master selects, by priority."""
+
+    def change(call: Call) -> Call:
+        if call.kind == "create" and call.args["queue"] == SIDE_QUEUE:
+            return replace(call, args={**call.args, "selected": True})
+        if call.kind == "enqueue":
+            return replace(call, args={**call.args, "priority": stream.choice((1, 4, 4, 9))})
+        return call
+
+    return lambda plan: replace(plan, calls=tuple(map(change, plan.calls)))
 
 
 class _Draw:

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from chaos.sim.judges.links import AT_SOURCE, AT_TARGET, AWAY, FOUND_AGAIN
 from chaos.sim.judges.macro_points import POINTS as MACRO_POINTS
 from chaos.sim.judges.rows import UNIT_AT_TAKEOVER
-from chaos.sim.judges.sides import KNOWN_OUTPUT, OTHERS_STATE, OVER_TAKEOVER, PLACE_LOST, SUSPENDED_SIDE
+from chaos.sim.judges.sides import BY_QUESTION, KNOWN_OUTPUT, OTHERS_STATE, OVER_TAKEOVER, PLACE_LOST, SUSPENDED_SIDE
 
 HOMES = MappingProxyType(
     {
@@ -22,7 +22,7 @@ HOMES = MappingProxyType(
             "an open unit was aborted",
             "puts came with their commit",
         ),
-        "twins": (SUSPENDED_SIDE, OVER_TAKEOVER, PLACE_LOST, OTHERS_STATE, KNOWN_OUTPUT),
+        "twins": (SUSPENDED_SIDE, OVER_TAKEOVER, PLACE_LOST, OTHERS_STATE, KNOWN_OUTPUT, BY_QUESTION),
         "links_between": (AT_SOURCE, AT_TARGET, AWAY, FOUND_AGAIN),
         "macro": tuple(MACRO_POINTS),
         "reactions": (

@@ -29,6 +29,7 @@ SUSPENDED_SIDE = "a side was served while its member was suspended"
 PLACE_LOST = "a side lost its place, and began anew"
 OTHERS_STATE = "a twin went on from the other one's state"
 KNOWN_OUTPUT = "outputs that the other twin had sent already"
+BY_QUESTION = "the replica's side asked, and the master selected for it"
 OVER_TAKEOVER = "a side was served under two masters"
 
 
@@ -53,6 +54,8 @@ class Sides:
     committed: int = 0
     """Of the indexes that a member knew to be committed when it gave something, the highest."""
     differences: list[str] = field(default_factory=list)
+    places: dict[int, int] = field(default_factory=dict)
+    """Index in the queue by number, where the sides are given what is selected."""
 
 
 def makes(index: int) -> bool:
@@ -70,11 +73,11 @@ def given(sides: Sides, member: SimMember, index: int, payload: bytes, acted: in
     queue = queue_of(member)
     if queue is None:
         return
-    sides.committed = max(sides.committed, queue.visible_index)
+    sides.committed = max(sides.committed, queue.visible_end)
     # Whoever was started again, or takes a copy anew, hears of commits that its side knows already.
     is_first = member.starts == 1 and not member.machine.disk.replaced
-    if is_first and queue.visible_index > 0 and sides.committed < index < queue.next_index:
-        yield f"{member.name} gives {index}, and knows of {queue.visible_index} that are committed"
+    if is_first and queue.visible_end > 0 and sides.committed < index < queue.given_end:
+        yield f"{member.name} gives {index}, and knows of {queue.visible_end} that are committed"
 
 
 def standing(sides: Sides, pair: Pair) -> Iterator[str]:
@@ -83,7 +86,7 @@ def standing(sides: Sides, pair: Pair) -> Iterator[str]:
         queue = queue_of(member)
         if queue is None or queue.passed is None:
             continue
-        first = min((level.first for level in queue.ready if level.size), default=queue.next_index)
+        first = first_held(queue)
         for name in queue.passed:
             acted = sides.kept.get(name, Kept()).index
             if first > acted + 1 and name not in sides.rejoining:
@@ -103,6 +106,33 @@ def made(sides: Sides, pair: Pair) -> Iterator[str]:
     if found != wanted:
         at = next((place for place, pair_ in enumerate(zip(found, wanted, strict=False)) if pair_[0] != pair_[1]), -1)
         yield f"{len(found)} outputs, not {len(wanted)}; they differ from place {at} on"
+
+
+def first_held(queue: QueueState) -> int:
+    """Number of the first message that a side may still be given."""
+    if queue.selection is not None:
+        return queue.selection.first
+    return min((level.first for level in queue.ready if level.size), default=queue.next_index)
+
+
+def index_of(sides: Sides, pair: Pair, number: int) -> int | None:
+    """In the queue, of what a side was given under that number; None: no member knows it now."""
+    for member in pair.members.values():
+        queue = queue_of(member)
+        if queue is None:
+            continue
+        if queue.selection is None:
+            return number
+        for _, start, _ in queue.selection.runs(number, number + 1):
+            sides.places[number] = start
+    return sides.places.get(number)
+
+
+def asked(pair: Pair) -> bool:
+    """Whether a master has selected for its replica's side alone."""
+    managers = [member.manager for member in pair.members.values() if member.opened is member.process]
+    nodes = [manager._members.node for manager in managers if manager is not None and manager._members is not None]  # noqa: SLF001
+    return any(node.sides.asks.for_peer for node in nodes)
 
 
 def queue_of(member: SimMember) -> QueueState | None:
