@@ -21,7 +21,8 @@ domain_option = click.option("--domain", default="", help="Default: main, or loc
 
 @click.group()
 def xmit() -> None:
-    """Messages on their way to other managers, one transmission queue for each: SYSTEM.XMIT/MANAGER.
+    """Messages on their way to other managers, one transmission queue for each: SYSTEM.XMIT/MANAGER,
+    or MANAGER:DOMAIN for another domain there than its main one.
 
     \b
     Example: tandemq xmit ls
@@ -57,6 +58,9 @@ def release(manager: str, yes: bool, domain: str, target: str | None, timeout_ms
     A manager that does not answer may have it: nothing is done then, unless you say so.
 
     Example: tandemq xmit release west
+
+    \b
+    Example: tandemq xmit release west:billing --yes
     """
 
     def asked(*, unasked: bool) -> ReleasedTransmission:

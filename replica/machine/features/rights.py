@@ -13,6 +13,7 @@ from replica.machine.state import config as rules
 from replica.machine.state.errors import Refused
 from replica.machine.state.rights import ELSEWHERE, OF_PAIR, OF_QUEUES, Grant, Key, Rights
 from replica.machine.state.state import State
+from replica.machine.state.system_names import is_system, manager_of
 from tandemq.credentials import names
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, rights_service_pb2
@@ -96,8 +97,11 @@ def check_pattern(state: State, pattern: str) -> None:
     rest = pattern.removeprefix(ELSEWHERE)
     above, _, last = rest.rpartition("/")
     name = above if last in ("*", "**") else rest
-    if not name and last in ("*", "**"):
+    if (not name and last in ("*", "**")) or is_system(name):
         return
+    if pattern.startswith(ELSEWHERE):
+        to, slash, queue = name.partition("/")
+        name = f"{manager_of(to)}{slash}{queue}"
     try:
         rules.check_name(name.removeprefix(SYSTEM), state.limits, what="pattern")
     except Refused as refused:

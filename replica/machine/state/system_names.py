@@ -52,6 +52,12 @@ def target_of(queue: str) -> Destination | None:
     return Destination(found[1], found[2] or "") if found is not None else None
 
 
+def manager_of(target: str) -> str:
+    """Of `manager:domain`; else the text itself."""
+    found = _DESTINATION.fullmatch(target)
+    return found[1] if found is not None else target
+
+
 def dead_queue(domain: str) -> str:
     """Of that domain; empty: of the main one."""
     return f"{DEAD}/{domain}" if domain else DEAD

@@ -74,9 +74,12 @@ def test_what_is_not_granted_is_denied(driver: Driver) -> None:
         ("orders/**", ["orders/eu", "orders/eu/north"], ["orders", "orders2/eu"]),
         ("*", ["orders", "SYSTEM.DEAD"], ["orders/eu", "//m/orders"]),
         ("**", ["orders", "orders/eu/north", "**"], ["//m/orders", ""]),
-        ("//m/**", ["//m/orders", "//m/orders/eu"], ["//n/orders", "m/orders", "orders"]),
-        ("//**", ["//m/orders"], ["orders"]),
+        ("//m/**", ["//m/orders", "//m/orders/eu"], ["//n/orders", "m/orders", "orders", "//m:d/orders"]),
+        ("//m:d/**", ["//m:d/orders"], ["//m/orders", "//m:e/orders"]),
+        ("//**", ["//m/orders", "//m:d/orders"], ["orders"]),
+        ("//m:d/orders", ["//m:d/orders"], ["//m/orders"]),
         ("SYSTEM.REACTIVE/*", ["SYSTEM.REACTIVE/q"], ["q"]),
+        ("SYSTEM.XMIT/m:d", ["SYSTEM.XMIT/m:d"], ["SYSTEM.XMIT/m"]),
     ],
 )
 def test_a_pattern_covers_what_it_says(
@@ -173,6 +176,7 @@ def test_a_repeated_call_finds_its_first_answer(driver: Driver) -> None:
         (99, "orders", common_pb2.REASON_BAD_REQUEST),
         (OBSERVE, "orders", common_pb2.REASON_BAD_REQUEST),
         (ADMINISTER, "", common_pb2.REASON_BAD_NAME),
+        (PRODUCE, "//m:local/**", common_pb2.REASON_BAD_NAME),
         (PRODUCE, "orders/*/eu", common_pb2.REASON_BAD_NAME),
         (PRODUCE, "ord*", common_pb2.REASON_BAD_NAME),
         (PRODUCE, "/orders", common_pb2.REASON_BAD_NAME),
