@@ -31,6 +31,7 @@ INPUTS = 2_400
 """Every second one has an output: 1,200 units, where each is sent alone."""
 
 
+@pytest.mark.promise
 @pytest.mark.requirement("R137")
 async def test_example_11_a_day_away(
     pair: Cluster, client: aio.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
