@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from tandemq.config_quotas import problem_of_quotas
 from tandemq.credentials import names
 
 AUDIT_BYTES_MIN = 64 << 10
@@ -16,6 +17,7 @@ class Security(msgspec.Struct, frozen=True, kw_only=True):
     administrators: tuple[str, ...] = ()  # clients who may do everything and grant rights, by the names of certificates
     audit_bytes: int = 64 << 20  # of audit.jsonl and the one before it, who was refused and who gave orders; 0 = none
     audit_refusals: int = 10  # lines a second for one principal and reason; how many more there were is counted
+    quotas: tuple[str, ...] = ()  # NAME=messages:N,bytes:N,calls:N,streams:N; * is each client that has no entry
     witness: str = names.WITNESS_DEFAULT  # NAME of the witness's certificate, which is for witness/NAME
 
 
@@ -36,13 +38,12 @@ def problem_of_security(security: Security, pair: str = "", *members: str) -> st
     if security.audit_refusals < 1:
         return f"security.audit_refusals = {security.audit_refusals}: at least 1"
     for name in security.administrators:
-        if problem := names.problem_of(principal(name)):
+        if problem := names.problem_of(names.principal(name)):
             return f"security.administrators: {problem}"
+    if problem := problem_of_quotas(security.quotas):
+        return f"security.quotas: {problem}"
+    if security.quotas and not security.credentials:
+        return "security.quotas: nobody has a name without certificates; give security.credentials as well"
     if problem := names.problem_of(f"witness/{security.witness}"):
         return f"security.witness = {problem}"
     return ""
-
-
-def principal(name: str) -> str:
-    """Who a client is, by the name in its certificate; a name with its kind stays as it is."""
-    return name if "/" in name else f"principal/{name}"

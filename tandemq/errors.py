@@ -23,6 +23,7 @@ PREFIX = "REASON_"
 OUTCOME = "outcome"  # metadata of a refusal whose operation is, or may be, done all the same
 STORED = "stored"  # it was ordered
 UNKNOWN = "unknown"  # an earlier attempt of the same call may have been carried out: nobody is there who knows
+QUOTA = "quota"  # metadata of QUOTA_EXCEEDED that passes by itself: what was used up
 
 
 class TandemqError(Exception):
@@ -301,6 +302,8 @@ def error_of(
     """The exception for a reason of the contract."""
     name = reason_name(reason)
     status, definite, retryable = RULES[name]
+    # What is used up by the second comes back by itself; of other limits nobody knows when they are free.
+    retryable = retryable or (name == "QUOTA_EXCEEDED" and QUOTA in (metadata or {}) and retry_after is not None)
     family = _OWN_CLASSES.get(name, _FAMILIES[status])
     definite = definite and not _may_be_done(metadata)
     return family(name, message, metadata, retry_after, definite=definite, retryable=retryable)

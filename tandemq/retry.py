@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from tandemq.errors import InDoubt, TandemqError
+from tandemq.errors import QUOTA, InDoubt, TandemqError
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,7 @@ class Kind(Enum):
     MOVED = auto()  # it answered: somebody else is master
     NOT_YET = auto()  # it answered: ask again later
     AWAY = auto()  # it did not answer, or its connection broke
+    PACED = auto()  # it answered: this client has had its share there; another member would give it a second one
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ def failure_of(error: TandemqError) -> Failure | None:
     wait_s = error.retry_after.total_seconds() if error.retry_after is not None else 0.0
     if isinstance(error, InDoubt):
         return Failure(Kind.AWAY, retry_after_s=wait_s)
+    if QUOTA in error.metadata:
+        return Failure(Kind.PACED, retry_after_s=wait_s)
     master = error.metadata.get("master", "")
     return Failure(Kind.MOVED if master else Kind.NOT_YET, master, wait_s)
 
@@ -85,6 +88,8 @@ def next_attempt(
         endpoint = failure.master
         if failures == 1:
             delay_s = 0.0
+    elif failure.kind is Kind.PACED and current:
+        endpoint = current
     elif endpoints:
         place = endpoints.index(current) if current in endpoints else -1
         endpoint = endpoints[(place + 1) % len(endpoints)]

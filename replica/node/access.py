@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from replica.machine.state.rights import OF_QUEUES, InForce
-from tandemq.config_security import principal
 from tandemq.credentials import names
 from tandemq.credentials.caller import caller_of, principal_of
 
@@ -32,7 +31,7 @@ def access_of(config: ManagerConfig, home: Callable[[], Domain]) -> Access:
     """Of a manager with this configuration."""
     own = names.member(config.pair or config.member, config.member)
     peer = names.member(config.pair, config.peer_member) if config.security.credentials and config.pair else ""
-    return Access(own, peer, [principal(each) for each in config.security.administrators], home)
+    return Access(own, peer, [names.principal(each) for each in config.security.administrators], home)
 
 
 def called_by(access: Access | None, context: Any) -> str:
@@ -41,8 +40,19 @@ def called_by(access: Access | None, context: Any) -> str:
     return f"{who} at {context.peer()}" if who not in ("", HERE) else caller_of(context)
 
 
+class Pacer(Protocol):
+    """Counts what comes after a call was let in, against the quota of whoever made it."""
+
+    async def batch(self, context: Any, messages: int, size: int) -> None:
+        """Returns when a batch of a stream may be taken."""
+
+
 class Asker(Protocol):
     """Asks whether a caller may do what comes after its call was let in: a later frame, the commit of a unit."""
+
+    @property
+    def quoted(self) -> Pacer | None:
+        """Counts what clients ask for; None: nobody has a quota."""
 
     async def problem_of(self, context: Any, method: str, right: int, queue: str) -> Failed | None:
         """None: it may. `method`: which call wants it."""

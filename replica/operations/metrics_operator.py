@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
+    from replica.node.quotas import Quotas
     from replica.operations.certificates import Certificates
     from replica.operations.operator import Operator
 
@@ -85,6 +86,7 @@ class OperatorMetrics:
         yield from _credentials(operator.certificates)
         lost = operator.audit.lost if operator.audit is not None else 0
         yield CounterMetricFamily("tandemq_audit_lines_lost", "Lines that could not be written.", value=lost)
+        yield from _quotas(operator.quotas)
         yield CounterMetricFamily(
             "tandemq_events_lost", "Events that could not be written.", value=operator.reports.events.lost
         )
@@ -100,6 +102,17 @@ def _credentials(own: Certificates | None) -> Iterable[Metric]:
         refused.add_metric([], float(own.refused))
         exchanged.add_metric([], own.exchanged)
     yield from (ends, refused, exchanged)
+
+
+def _quotas(own: Quotas | None) -> Iterable[Metric]:
+    """Without a value where nobody has one."""
+    refused = CounterMetricFamily("tandemq_quota_refusals", "Calls and streams over a quota.", labels=["quota"])
+    paced = CounterMetricFamily("tandemq_quota_waits", "Batches that waited for a quota.", labels=["quota"])
+    if own is not None:
+        for family, counts in ((refused, own.refused), (paced, own.paced)):
+            for kind, count in counts.copy().items():
+                family.add_metric([kind], count)
+    yield from (refused, paced)
 
 
 def _counted(name: str, text: str, labels: list[str], counts: dict[tuple[str, str], int]) -> Metric:

@@ -21,6 +21,7 @@ from tandemq.v1.pair_service_pb2 import PairEventKind
 if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.node.members import Members
+    from replica.node.quotas import Quotas
     from replica.operations.audit import AuditLog
     from replica.operations.certificates import Certificates
     from replica.operations.reports import Reports
@@ -106,6 +107,7 @@ class Operator:
         self.certificates: Certificates | None = None
         """None: connections are plain."""
         self.audit: AuditLog | None = None
+        self.quotas: Quotas | None = None
         """None: nobody is asked about, or nothing is to be written."""
         self.alone_s: dict[str, float] = {}
         """Domain: seconds that it was served with one copy since the start."""

@@ -30,13 +30,14 @@ from tandemq.v1 import rights_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Coroutine, Iterator, Sequence
 
     from replica.core.domain import Domain
     from replica.node.access import Access
     from replica.node.members import Members
     from replica.operations.audit import AuditLog
     from replica.services.answers import Answered
+    from replica.services.quoted import Quoted
 
 PACKAGE = "tandemq.v1."
 WAITING = frozenset(("QueueService/Dequeue", "QueueService/WaitCompletion"))
@@ -98,6 +99,8 @@ class Guard:
         self.members = members
         self.audit = audit
         self.access = access
+        self.quoted: Quoted | None = None
+        """Where quotas are counted; None: nobody has one."""
         self._admitted: set[Admitted] = set()
         self._rows: dict[str, Row] = {}
         self._seen = Committed(None, 0)
@@ -156,6 +159,8 @@ class Guard:
         if not who:
             text = "the certificate names nobody here: it needs one URI, tandemq:principal/NAME"
             await self._refuse(context, row.path, _denied(text, "", "", row.path), request)
+        if self.quoted is not None and (problem := self.quoted.problem_of(context, len(request))) is not None:
+            await self._refuse(context, row.path, problem, request)
         found = row.skim.read(request)
         if found is None:
             text = "the request is not what its method takes"
@@ -168,6 +173,8 @@ class Guard:
                 await self._refuse(context, row.path, problem, request)
             if place % NAMES_AT_ONCE == 0:
                 await asyncio.sleep(0)
+        if self.quoted is not None:
+            self.quoted.sent(context, row.path, found)
         return admitted
 
     async def carried_out(self, admitted: Admitted, handle: Any, request: Any, context: Any) -> Any:
@@ -184,6 +191,16 @@ class Guard:
             await self._refuse(context, admitted.path, self._refusal(admitted.who, admitted.lost))
         finally:
             self._admitted.discard(admitted)
+
+    async def streamed(self, work: Coroutine[Any, Any, Any], path: str, context: Any) -> Any:
+        """A stream, which has a place for as long as it takes."""
+        if self.quoted is None:
+            return await work
+        with self.quoted.stream(context) as problem:
+            if problem is None:
+                return await work
+        work.close()
+        return await self._refuse(context, path, problem)
 
     async def check_still(self, admitted: Admitted, context: Any) -> None:
         """Rights may have changed while others of the call were asked about, before anybody looked at it again."""
@@ -327,14 +344,16 @@ def _guarded(guard: Guard, row: Row, plain: Any) -> Any:
         async def streamed(request: bytes, context: Any) -> Any:
             admitted = await guard.admit(row, request, context)
             handle = guard.handler_of(row.path, plain.unary_stream, context)
-            return await guard.carried_out(admitted, handle, request, context)
+            return await guard.streamed(guard.carried_out(admitted, handle, request, context), row.path, context)
 
         return grpc.unary_stream_rpc_method_handler(streamed)
 
     async def both(requests: Any, context: Any) -> Any:
         admitted = Admitted("", row.path, (), asyncio.current_task(), Committed(None, 0))
         opened = Opened(guard, row, context, admitted)
-        return await guard.carried_out(admitted, plain.stream_stream, requests, opened)
+        return await guard.streamed(
+            guard.carried_out(admitted, plain.stream_stream, requests, opened), row.path, context
+        )
 
     return grpc.stream_stream_rpc_method_handler(both)
 

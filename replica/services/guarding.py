@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from replica.node.quotas import Quotas
 from replica.services.guard import Guard
+from replica.services.quoted import Quoted
+from tandemq.config_quotas import quotas_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,6 +32,9 @@ def guarded(
         return handlers
     operator.audit = _audit_of(config)
     guard = Guard(members, access, operator.audit)
+    if config.security.quotas:
+        operator.quotas = quotas = Quotas(quotas_of(config.security.quotas))
+        guard.quoted = Quoted(access, quotas)
     members.access, access.asker = access, guard
     members.node.on_tick.append(guard.look)
     if operator.audit is not None:

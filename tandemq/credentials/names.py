@@ -26,6 +26,11 @@ def member(pair: str, name: str) -> str:
     return f"member/{pair}/{name}"
 
 
+def principal(name: str) -> str:
+    """Who a client is, by the name in its certificate; a name with its kind stays as it is."""
+    return name if "/" in name else f"principal/{name}"
+
+
 def problem_of(who: str) -> str:
     """What is wrong with it, and what to do; empty: nothing. `member/PAIR/NAME`, `witness/NAME`, `principal/NAME`."""
     kind, *names = who.split("/")

@@ -234,6 +234,8 @@ class ProduceStream:
                 await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "only batches may follow open"))
             batch, body = request.batch, _body(frame, request.batch)
             asker = None if access is None else access.asker
+            if asker is not None and asker.quoted is not None:
+                await asker.quoted.batch(self.context, len(batch.messages.payloads), len(frame))
             if asker is not None and (problem := await self._problem_of_rights(asker, open_, batch)) is not None:
                 self._waiter(batch, len(body), Entrance(batch.queue, open_.client_id)).answer(problem)
             elif is_full(batch.queue):

@@ -1,0 +1,141 @@
+"""How much each principal has asked of this member, against what it may: token buckets, refilled by the second.
+
+Who has used up a second's worth is refused until it is paid for, with the time that takes; a call that is let in may
+take more than is left, so that no batch is too large to be ever sent. It never sleeps, and reads no clock.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from replica.core.state.outcomes import Failed
+from tandemq.config_quotas import EVERYBODY, Quota
+from tandemq.errors import QUOTA
+from tandemq.v1.common_pb2 import Reason
+
+ACCOUNTS_MAX = 10_000
+"""Principals that are remembered at a time; beyond it those that owe nothing are forgotten."""
+STREAM_AGAIN_MS = 1_000
+"""When a place for a stream may be free: nobody knows."""
+RATES = ("messages", "bytes", "calls")
+
+
+class Spent(NamedTuple):
+    """What one call or one batch takes."""
+
+    messages: int = 0
+    bytes: int = 0
+    calls: int = 0
+
+
+class TokenBucket:
+    """Of one kind. Holds a second's worth at most; below zero it owes."""
+
+    __slots__ = ("_at_ms", "_level", "rate")
+
+    def __init__(self, rate: int, now_ms: int) -> None:
+        self.rate = rate
+        self._level = float(rate)
+        self._at_ms = now_ms
+
+    def owed_ms(self, now_ms: int) -> int:
+        """Until it is above zero; 0: it is."""
+        self._fill(now_ms)
+        return 0 if self._level > 0 else int(-self._level * 1_000 / self.rate) + 1
+
+    def spend(self, amount: int, now_ms: int) -> None:
+        """Also more than there is."""
+        self._fill(now_ms)
+        self._level -= amount
+
+    def is_full(self, now_ms: int) -> bool:
+        """Nothing is remembered by it."""
+        self._fill(now_ms)
+        return self._level >= self.rate
+
+    def _fill(self, now_ms: int) -> None:
+        passed_ms = max(0, now_ms - self._at_ms)
+        self._level = min(float(self.rate), self._level + passed_ms * self.rate / 1_000)
+        self._at_ms = now_ms
+
+
+class Account:
+    """Of one principal."""
+
+    def __init__(self, who: str, quota: Quota, now_ms: int) -> None:
+        self.who, self.quota = who, quota
+        self.streams = 0
+        self.buckets = {kind: TokenBucket(rate, now_ms) for kind in RATES if (rate := getattr(quota, kind))}
+
+    def owed(self, now_ms: int) -> tuple[str, int]:
+        """The kind of which it owes longest, and for how many milliseconds; 0: it may go on."""
+        waits = ((bucket.owed_ms(now_ms), kind) for kind, bucket in self.buckets.items())
+        wait_ms, kind = max(waits, default=(0, ""))
+        return kind, wait_ms
+
+    def spend(self, spent: Spent, now_ms: int) -> None:
+        """It has been let in."""
+        for kind, bucket in self.buckets.items():
+            if amount := getattr(spent, kind):
+                bucket.spend(amount, now_ms)
+
+    def is_idle(self, now_ms: int) -> bool:
+        """A new one would be the same."""
+        return not self.streams and all(bucket.is_full(now_ms) for bucket in self.buckets.values())
+
+
+class Quotas:
+    """Of one member. `quotas`: by principal, and by EVERYBODY for each that has none of its own."""
+
+    def __init__(self, quotas: Mapping[str, Quota]) -> None:
+        self._quotas = quotas
+        self._accounts: dict[str, Account] = {}
+        self.refused: Counter[str] = Counter(dict.fromkeys(Quota._fields, 0))
+        """Calls and streams, by the kind that was used up."""
+        self.paced: Counter[str] = Counter(dict.fromkeys(RATES, 0))
+        """Batches of streams that waited."""
+
+    def account(self, who: str, now_ms: int) -> Account | None:
+        """None: it may as much as it wants."""
+        found = self._accounts.get(who)
+        if found is not None:
+            return found
+        quota = self._quotas.get(who) or self._quotas.get(EVERYBODY)
+        if quota is None:
+            return None
+        if len(self._accounts) >= ACCOUNTS_MAX:
+            self._forget(now_ms)
+        made = self._accounts[who] = Account(who, quota, now_ms)
+        return made
+
+    def problem_of_call(self, account: Account, now_ms: int) -> Failed | None:
+        """Why no call is taken now."""
+        kind, wait_ms = account.owed(now_ms)
+        if not wait_ms:
+            return None
+        self.refused[kind] += 1
+        return _exceeded(account, kind, f"{getattr(account.quota, kind)} {kind} a second", wait_ms)
+
+    def problem_of_stream(self, account: Account) -> Failed | None:
+        """Why no further stream is opened."""
+        most = account.quota.streams
+        if not most or account.streams < most:
+            return None
+        self.refused["streams"] += 1
+        return _exceeded(account, "streams", f"{most} streams at a time", STREAM_AGAIN_MS)
+
+    def _forget(self, now_ms: int) -> None:
+        for who in _idle(self._accounts.values(), now_ms):
+            del self._accounts[who]
+
+
+def _idle(accounts: Iterable[Account], now_ms: int) -> list[str]:
+    return [each.who for each in accounts if each.is_idle(now_ms)]
+
+
+def _exceeded(account: Account, kind: str, most: str, wait_ms: int) -> Failed:
+    text = f"{account.who} may {most} at this member (security.quotas); repeat it after {wait_ms} ms"
+    limit = str(getattr(account.quota, kind))
+    return Failed(Reason.REASON_QUOTA_EXCEEDED, text, {QUOTA: kind, "limit": limit, "principal": account.who}, wait_ms)

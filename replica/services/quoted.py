@@ -1,0 +1,92 @@
+"""Counts calls, streams and batches of clients against their quotas, at the member that the client calls.
+
+Only where `security.quotas` has entries: nobody else is counted. What the other member carries was counted there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from replica.node.quotas import Spent
+from replica.services.forward import came_over_a_hop
+from tandemq.ambient import monotonic_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from replica.core.state.outcomes import Failed
+    from replica.node.access import Access
+    from replica.node.quotas import Account, Quotas
+
+SENT = MappingProxyType(
+    {
+        "QueueService/Enqueue": ("messages",),
+        "TransactionService/Transact": ("puts", "messages"),
+        "TransactionService/Commit": ("puts", "messages"),
+    }
+)
+"""Where the messages of a request stand. Batches of Produce are counted one by one."""
+
+
+class Quoted:
+    """Of one manager."""
+
+    def __init__(self, access: Access, quotas: Quotas) -> None:
+        self.access, self.quotas = access, quotas
+
+    def account_of(self, context: Any) -> Account | None:
+        """None: whoever calls is not counted."""
+        who = self.access.caller(context)
+        if not who or self.access.stands_above(who) or came_over_a_hop(context):
+            return None
+        return self.quotas.account(who, monotonic_ms())
+
+    def problem_of(self, context: Any, size: int) -> Failed | None:
+        """Why a call is not taken; one that is, is counted with its bytes."""
+        account = self.account_of(context)
+        if account is None:
+            return None
+        now_ms = monotonic_ms()
+        problem = self.quotas.problem_of_call(account, now_ms)
+        if problem is None:
+            account.spend(Spent(bytes=size, calls=1), now_ms)
+        return problem
+
+    def sent(self, context: Any, path: str, request: Any) -> None:
+        """A call that was let in brings these messages. `request`: parsed as far as it has been looked at."""
+        if (fields := SENT.get(path)) is not None and (account := self.account_of(context)) is not None:
+            account.spend(Spent(messages=_count(request, *fields)), monotonic_ms())
+
+    async def batch(self, context: Any, messages: int, size: int) -> None:
+        """Of a stream: returns when it may be taken; until then the stream is not read, and HTTP/2 stops its client."""
+        account = self.account_of(context)
+        if account is None:
+            return
+        kind, wait_ms = account.owed(monotonic_ms())
+        self.quotas.paced[kind] += bool(wait_ms)
+        while wait_ms:
+            await asyncio.sleep(wait_ms / 1_000)
+            _, wait_ms = account.owed(monotonic_ms())
+        account.spend(Spent(messages, size), monotonic_ms())
+
+    @contextmanager
+    def stream(self, context: Any) -> Iterator[Failed | None]:
+        """Why no further stream is opened; else it is counted for as long as the block takes."""
+        account = self.account_of(context)
+        problem = self.quotas.problem_of_stream(account) if account is not None else None
+        if account is None or problem is not None:
+            yield problem
+            return
+        account.streams += 1
+        try:
+            yield None
+        finally:
+            account.streams -= 1
+
+
+def _count(found: Any, field: str, inner: str = "") -> int:
+    entries = getattr(found, field)
+    return sum(len(getattr(each, inner)) for each in entries) if inner else len(entries)

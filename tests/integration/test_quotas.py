@@ -1,0 +1,181 @@
+"""Quotas at a pair with certificates: who has used up his share is refused with the time to wait, which the SDK obeys;
+a stream is not read meanwhile; nobody else notices.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import grpc
+import grpc.aio
+import pytest
+
+from chaos.cluster import CLIENT, WITNESS, Cluster
+from tandemq import aio
+from tandemq.auditing import FILE, decoded
+from tandemq.config import member_ports
+from tandemq.config_security import Security
+from tandemq.credentials.chosen import opener_of
+from tandemq.credentials.development import prepare
+from tandemq.errors import from_rpc_error
+from tandemq.v1 import queue_service_pb2 as pb
+from tandemq.v1 import queue_service_pb2_grpc as pb_grpc
+from tests.integration.support import http_get, new_id, roles
+from tests.support.clusters import patient
+from tests.support.until import OUTER_S, until
+
+pytestmark = pytest.mark.process
+
+PEOPLE = {
+    "a": "member/pair/a",
+    "b": "member/pair/b",
+    WITNESS: "witness/witness",
+    CLIENT: "principal/ops",
+    "billing": "principal/billing",
+    "shop": "principal/shop",
+    "reader": "principal/reader",
+}
+QUOTAS = ("billing=messages:100", "reader=streams:2")
+RIGHTS = (("billing", "produce"), ("shop", "produce"), ("shop", "consume"), ("reader", "consume"))
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("pair")
+    shown = folder / "credentials"
+    prepare(shown, folder / "authority", PEOPLE)
+    settings = {
+        name: {"security": Security(credentials=str(shown / name), administrators=("ops",), quotas=QUOTAS)}
+        for name in ("a", "b")
+    }
+    cluster = patient(folder, secured=shown, operators=["ops"], settings=settings)
+
+    async def begin() -> None:
+        await cluster.start()
+        await cluster.wait_ready()
+        async with aio.connect(cluster.target, credentials=cluster.credentials, timeout=OUTER_S) as ops:
+            await ops.create_queue("orders")
+            for who, right in RIGHTS:
+                await ops.grant_right(who, right, "orders")
+
+    asyncio.run(begin())
+    yield cluster
+    asyncio.run(cluster.stop())
+
+
+def credentials(pair: Cluster, who: str) -> Path:
+    return Path(pair.credentials).with_name(who)
+
+
+@pytest.fixture
+async def billing(pair: Cluster) -> AsyncIterator[aio.Client]:
+    async with aio.connect(pair.target, credentials=credentials(pair, "billing"), timeout=OUTER_S) as made:
+        yield made
+
+
+async def waits(pair: Cluster, member: str) -> float:
+    """Batches of streams that waited; the page is kept for a moment."""
+    port = member_ports(pair.base_port, ["a", "b"].index(member)).http
+    _, page = await http_get(port, "/metrics")
+    (found,) = re.findall(r'(?m)^tandemq_quota_waits_total\{quota="messages"\} (\S+)$', page)
+    return float(found)
+
+
+def refused_at(pair: Cluster, member: str) -> list[str]:
+    """Whom it has refused for a quota, as its audit log has it."""
+    path = pair.data_dir / member / FILE
+    lines, _ = decoded(path.read_bytes().split(b"\n")) if path.exists() else ([], 0)
+    return [each.principal for each in lines if each.outcome == "QUOTA_EXCEEDED"]
+
+
+async def test_a_call_over_the_quota_is_refused_with_the_time_to_wait_and_the_sdk_obeys(
+    pair: Cluster, billing: aio.Client
+) -> None:
+    master, replica = await roles(pair)
+    await billing.enqueue("orders", [b"x"] * 300)  # more than a second's worth: let in, and paid for afterwards
+    async with opener_of(str(credentials(pair, "billing")))(pair.endpoint(master), ()) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await pb_grpc.QueueServiceStub(channel).Enqueue(one_message(), timeout=OUTER_S)
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    refused = from_rpc_error(caught.value)
+    assert (refused.reason, refused.definite) == ("QUOTA_EXCEEDED", True)
+    assert refused.metadata == {"quota": "messages", "limit": "100", "principal": "principal/billing"}
+    assert refused.retry_after is not None
+    assert 0 < refused.retry_after.total_seconds() <= 2.01
+    async with aio.connect(pair.target, credentials=credentials(pair, "shop"), timeout=OUTER_S) as shop:
+        await shop.enqueue("orders", [b"y"] * 300)
+        await shop.enqueue("orders", [b"y"] * 300)  # nobody else waits
+    await billing.enqueue("orders", [b"x"])
+    await until(lambda: refused_at(pair, master), "it stands in the audit log")
+    assert set(refused_at(pair, master)) == {"principal/billing"}
+    assert refused_at(pair, replica) == [], "it was not asked for a second share"
+
+
+async def test_a_producer_that_is_over_its_quota_is_not_read_and_loses_nothing(
+    pair: Cluster, billing: aio.Client
+) -> None:
+    master, _ = await roles(pair)
+    async with aio.connect(pair.target, credentials=pair.credentials, timeout=OUTER_S) as ops:
+        await ops.purge_queue("orders")
+        async with billing.producer("orders") as producer:
+            for number in range(3):
+                await producer.send_many([b"%d" % number] * 150)
+        found = [bytes(each.payload) async for each in ops.browse("orders")]
+    assert found == [b"0"] * 150 + [b"1"] * 150 + [b"2"] * 150
+
+    async def waited() -> bool:
+        return await waits(pair, master) > 0
+
+    await until(waited, "it is counted")
+
+
+async def test_what_the_replica_carries_is_counted_where_its_client_is(pair: Cluster) -> None:
+    master, replica = await roles(pair)
+    before = len(refused_at(pair, master))
+    own = credentials(pair, "billing")
+    async with aio.connect(pair.endpoint(replica), credentials=own, timeout=OUTER_S, follow_master=False) as there:
+        await there.enqueue("orders", [b"z"] * 300)
+        await there.enqueue("orders", [b"z"])
+    await until(lambda: refused_at(pair, replica), "the replica has refused it")
+    assert len(refused_at(pair, master)) == before
+
+
+async def test_one_stream_more_than_the_quota_is_refused_until_one_has_ended(pair: Cluster) -> None:
+    async with opener_of(str(credentials(pair, "reader")))(pair.endpoint((await roles(pair))[0]), ()) as channel:
+        stub = pb_grpc.QueueServiceStub(channel)
+        first, second = await opened(stub), await opened(stub)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await opened(stub)
+        refused = from_rpc_error(caught.value)
+        assert (refused.reason, refused.metadata["quota"]) == ("QUOTA_EXCEEDED", "streams")
+        assert refused.retry_after is not None
+        first.cancel()
+
+        async def again() -> object:
+            try:
+                return await opened(stub)
+            except grpc.aio.AioRpcError as error:
+                if from_rpc_error(error).reason != "QUOTA_EXCEEDED":
+                    raise
+                return None
+
+        await until(again, "the place of the stream that ended is free")
+        second.cancel()
+
+
+async def opened(stub: pb_grpc.QueueServiceAsyncStub) -> grpc.aio.StreamStreamCall:  # type: ignore[type-arg]  # messages
+    stream = stub.Consume()
+    await stream.write(pb.ConsumeRequest(open=pb.ConsumeOpen(queue="orders", client_id=new_id())))
+    answer = await stream.read()
+    if answer is grpc.aio.EOF:
+        await stream  # raises what it was refused for
+    return stream
+
+
+def one_message() -> pb.EnqueueRequest:
+    request = pb.EnqueueRequest(queue="orders", request_id=new_id())
+    request.messages.add(payload=b"raw")
+    return request
