@@ -31,7 +31,7 @@ from bench.units.unused import unused
 from chaos.cluster import Cluster
 from tandemq import aio
 
-NO_SELECTION = "lockstep SELECTED is not there yet: a queue with sides takes no priorities"
+NO_SELECTION = "not measured yet: delivery by lockstep SELECTED beside PLAIN"
 MEASURES: dict[str, Callable[[World], Awaitable[Figure | Single]]] = {
     "enqueue": enqueue,
     "lockstep": lockstep,
