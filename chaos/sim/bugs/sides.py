@@ -106,7 +106,7 @@ def forgets_at_a_takeover(patch: Patch) -> None:
     def role(state: State, time_ms: int) -> Applied:
         for queue in state.sided.values():
             if (order := queue.selection) is not None and order.lease_id:
-                until = max((queue.passed or {0: 0}).values())
+                until = max((queue.passed or {"": 0}).values())
                 for _, start, end in list(order.runs(until + 1, order.following)):
                     queue.leases[order.lease_id].ranges.remove(start, end)
                     queue.make_ready(start, end)
