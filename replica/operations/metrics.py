@@ -73,7 +73,14 @@ class Metrics:
         denied = CounterMetricFamily(
             "tandemq_reactions_denied", "Messages that kept reactions had no right to act on.", labels=labels
         )
+        chosen = CounterMetricFamily(
+            "tandemq_macro_choices",
+            "Batches to macro queues, by why their members were chosen.",
+            labels=["domain", "policy", "reason"],
+        )
         for name, domain in self.members.by_name.items():
+            for (policy, reason), count in dict(domain.orders.steering.by_policy).items():
+                chosen.add_metric([name, policy, reason], count)
             denied.add_metric([name], domain.kept.rights.denied)
             shared = domain.shared
             epoch.add_metric([name], shared.state.epoch)
@@ -83,7 +90,7 @@ class Metrics:
             commit.add_metric([name], shared.progress.commit_index)
             copies.add_metric([name], domain.mastership.commit.copies)
             parked.add_metric([name], len(domain.holding))
-        return [epoch, role, last, commit, copies, parked, denied]
+        return [epoch, role, last, commit, copies, parked, denied, chosen]
 
 
 def _classifier(judge: Judge) -> list[Metric]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +14,7 @@ from tandemq.client.macros import MacroPolicy, Relationship
 
 if TYPE_CHECKING:
     from tandemq.client.aio import Macro
+    from tandemq.client.macros import MacroMember
 
 COLUMNS = ("name", "relationship", "policy", "members", "version")
 domain_option = click.option("--domain", default="", help="Default: main, or local on an unpaired manager.")
@@ -153,14 +155,22 @@ def rm(name: str, expected_version: int, yes: bool, target: str | None, timeout_
 
 
 def _show(found: Macro, output: str) -> None:
-    rows = [{"queue": each.queue, "priority": each.priority, "handle": each.handle} for each in found.members]
+    rows = [_row_of(each) for each in found.members]
     if output == "json":
-        print_json({**_facts_of(found), "members": rows})
+        print_json({**_facts_of(found), "members": rows, "choices": dict(found.choices)})
     elif output == "jsonl":
         print_rows([{"macro": found.name, "version": found.version, **row} for row in rows], "members", output)
     else:
-        print_facts(_facts_of(found), output)
-        print_table(rows, ("queue", "priority", "handle"))
+        chosen = {f"chosen: {reason}": count for reason, count in found.choices}
+        print_facts(_facts_of(found) | chosen, output)
+        print_table(rows, tuple(dict.fromkeys(name for row in rows for name in row)) or ("queue", "priority", "handle"))
+
+
+def _row_of(member: MacroMember) -> dict[str, Any]:
+    row: dict[str, Any] = {"queue": member.queue, "priority": member.priority, "handle": member.handle}
+    if member.mean_response is not None:
+        row["mean_response_ms"] = member.mean_response // timedelta(milliseconds=1)
+    return row
 
 
 def _facts_of(found: Macro) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -33,6 +33,7 @@ class MacroPolicy(StrEnum):
     BY_GROUP = "BY_GROUP"
     DUPLICATE = "DUPLICATE"
     DUPLICATE_BEST_EFFORT = "DUPLICATE_BEST_EFFORT"
+    FASTEST_RESPONSE = "FASTEST_RESPONSE"
 
 
 class MacroMember(NamedTuple):
@@ -43,6 +44,8 @@ class MacroMember(NamedTuple):
     """0 to 9; higher goes first."""
     handle: int
     """Number of the queue in its domain, never used again."""
+    mean_response: timedelta | None = None
+    """FASTEST_RESPONSE: from delivery to settlement, as the master has seen it lately; None: nothing is known."""
 
 
 class Macro(NamedTuple):
@@ -57,6 +60,8 @@ class Macro(NamedTuple):
     version: int
     """Rises with each change."""
     created_at: datetime
+    choices: tuple[tuple[str, int], ...] = ()
+    """Reasons for which members were chosen, and how often, by the master since it started; of get_macro alone."""
 
 
 async def create_macro(
@@ -144,7 +149,13 @@ def _macro(found: pb.MacroQueue) -> Macro:
         found.name,
         pb.Relationship.Name(found.relationship).removeprefix("RELATIONSHIP_"),
         pb.MacroPolicy.Name(found.policy).removeprefix("MACRO_POLICY_"),
-        tuple(MacroMember(each.queue, each.priority, each.handle) for each in found.members),
+        tuple(map(_member, found.members)),
         found.version,
         found.created_at.ToDatetime(UTC),
+        tuple((each.reason, each.count) for each in found.choices),
     )
+
+
+def _member(found: pb.MacroMember) -> MacroMember:
+    response = found.mean_response.ToTimedelta() if found.HasField("mean_response") else None
+    return MacroMember(found.queue, found.priority, found.handle, response)

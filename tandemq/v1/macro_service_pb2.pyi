@@ -1,5 +1,6 @@
 import datetime
 
+from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from tandemq.v1 import common_pb2 as _common_pb2
 from google.protobuf.internal import containers as _containers
@@ -29,6 +30,7 @@ class MacroPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MACRO_POLICY_BY_GROUP: _ClassVar[MacroPolicy]
     MACRO_POLICY_DUPLICATE: _ClassVar[MacroPolicy]
     MACRO_POLICY_DUPLICATE_BEST_EFFORT: _ClassVar[MacroPolicy]
+    MACRO_POLICY_FASTEST_RESPONSE: _ClassVar[MacroPolicy]
 RELATIONSHIP_UNSPECIFIED: Relationship
 RELATIONSHIP_CONSUMER: Relationship
 RELATIONSHIP_PRODUCER: Relationship
@@ -42,32 +44,45 @@ MACRO_POLICY_MESSAGE_PRIORITY: MacroPolicy
 MACRO_POLICY_BY_GROUP: MacroPolicy
 MACRO_POLICY_DUPLICATE: MacroPolicy
 MACRO_POLICY_DUPLICATE_BEST_EFFORT: MacroPolicy
+MACRO_POLICY_FASTEST_RESPONSE: MacroPolicy
 
 class MacroMember(_message.Message):
-    __slots__ = ("queue", "priority", "handle")
+    __slots__ = ("queue", "priority", "handle", "mean_response")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     HANDLE_FIELD_NUMBER: _ClassVar[int]
+    MEAN_RESPONSE_FIELD_NUMBER: _ClassVar[int]
     queue: str
     priority: int
     handle: int
-    def __init__(self, queue: _Optional[str] = ..., priority: _Optional[int] = ..., handle: _Optional[int] = ...) -> None: ...
+    mean_response: _duration_pb2.Duration
+    def __init__(self, queue: _Optional[str] = ..., priority: _Optional[int] = ..., handle: _Optional[int] = ..., mean_response: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class MacroChoice(_message.Message):
+    __slots__ = ("reason", "count")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    count: int
+    def __init__(self, reason: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class MacroQueue(_message.Message):
-    __slots__ = ("name", "relationship", "policy", "members", "version", "created_at")
+    __slots__ = ("name", "relationship", "policy", "members", "version", "created_at", "choices")
     NAME_FIELD_NUMBER: _ClassVar[int]
     RELATIONSHIP_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
+    CHOICES_FIELD_NUMBER: _ClassVar[int]
     name: str
     relationship: Relationship
     policy: MacroPolicy
     members: _containers.RepeatedCompositeFieldContainer[MacroMember]
     version: int
     created_at: _timestamp_pb2.Timestamp
-    def __init__(self, name: _Optional[str] = ..., relationship: _Optional[_Union[Relationship, str]] = ..., policy: _Optional[_Union[MacroPolicy, str]] = ..., members: _Optional[_Iterable[_Union[MacroMember, _Mapping]]] = ..., version: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    choices: _containers.RepeatedCompositeFieldContainer[MacroChoice]
+    def __init__(self, name: _Optional[str] = ..., relationship: _Optional[_Union[Relationship, str]] = ..., policy: _Optional[_Union[MacroPolicy, str]] = ..., members: _Optional[_Iterable[_Union[MacroMember, _Mapping]]] = ..., version: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., choices: _Optional[_Iterable[_Union[MacroChoice, _Mapping]]] = ...) -> None: ...
 
 class CreateMacroRequest(_message.Message):
     __slots__ = ("request_id", "domain", "name", "relationship", "policy")

@@ -109,6 +109,29 @@ async def test_the_calls_of_any_queue_send_to_it(pair: Cluster, client: aio.Clie
         await client.dequeue(name)
 
 
+async def test_each_choice_by_response_is_counted_and_shown(pair: Cluster, client: aio.Client) -> None:
+    """M8, R091: by either member, and by the command line; the figures are the master's."""
+    name, queues = await made(client, Relationship.PRODUCER, MacroPolicy.FASTEST_RESPONSE, one=0, two=0)
+    for _ in queues:
+        await client.enqueue(name, [b"1"])
+    assert [(await client.get_queue(queue)).length for queue in queues] == [1, 1], "nothing is known of either"
+    for queue in queues:
+        await (await client.dequeue(queue)).ack()
+    await client.enqueue(name, [b"2"] * 3)
+    for endpoint in pair.endpoints:
+        async with aio.connect(endpoint, follow_master=False) as one:
+            found = await one.get_macro(name)
+        counts = dict(found.choices)
+        assert (counts.pop("NO_FIGURE"), sum(counts.values())) == (2, 1)
+        assert all(member.mean_response is not None for member in found.members)
+    words = ["macro", "info", name, "--target", pair.target, "-o", "json"]
+    shown = json.loads((await asyncio.to_thread(CliRunner().invoke, root, words)).stdout)
+    assert shown["choices"] == dict(found.choices)
+    assert all(member["mean_response_ms"] >= 0 for member in shown["members"])
+    shown = (await asyncio.to_thread(CliRunner().invoke, root, words[:-2])).stdout
+    assert "NO_FIGURE" in shown
+
+
 async def test_a_producer_goes_on_behind_what_found_its_members_full(client: aio.Client) -> None:
     """Each message is refused by itself; those that were sent behind it without waiting follow it."""
     name, (queue,) = await made(client, Relationship.PRODUCER, one=0)

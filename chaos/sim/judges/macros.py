@@ -169,7 +169,7 @@ class Macros:
             self._requests.add(header.request_id)
 
     def _whole_batch(self, stored: logs.Stored, of: _Macro, ops: Sequence[pb.EnqueueOp]) -> None:
-        """FIRST_AVAILABLE, SHORTEST_QUEUE: one member has all of it."""
+        """FIRST_AVAILABLE, SHORTEST_QUEUE, FASTEST_RESPONSE: one member has all of it."""
         states = {each: self._state_of(each) for each in of.members}
         if None in states.values():
             return
@@ -179,6 +179,8 @@ class Macros:
         passed = order[: order.index(op.queue_id)] if op.queue_id in order else []
         fits = next((each for each in order if room[each] >= op.count), 0)
         wanted = fits or next((each for each in order if room[each] > 0), 0) or next(iter(order), 0)
+        if of.policy == macro.MACRO_POLICY_FASTEST_RESPONSE:  # nobody but the master knows who was the fastest
+            wanted = op.queue_id if op.queue_id in order and (not fits or room[op.queue_id] >= op.count) else wanted
         if len(ops) > 1 or op.queue_id != wanted:
             names = [self._name_of(each.queue_id) for each in ops]
             self._report(SENT, stored, of, f"deals {op.count} to {names}, not to {self._name_of(wanted)}")

@@ -70,6 +70,7 @@ def order_beside(orders: Desk, waiter: Waiter, call: SideCall | ReadCall) -> Non
             _order(orders, call)
         if isinstance(call, MacroCall):
             orders.parts.consumers.on_macro(call.name)
+            orders.steering.forget(orders.machine.state)
         done = QueueDone("", 0, duplicate=found is not None)
     orders.when_committed(orders.shared.log.last_index, lambda: orders.reply(waiter, done), orders.moved(waiter))
 
@@ -79,10 +80,18 @@ def _read(orders: Desk, call: ReadCall) -> WeightsDone | MacrosDone:
     if isinstance(call, ReadMacros):
         if call.name is None:
             return MacrosDone(*macros.page_of_macros(state, call.after, call.most))
-        return MacrosDone([macros.shown_macro(state, call.name)])
+        return MacrosDone([_steered(orders, call.name)])
     if call.table is None:
         return WeightsDone(weights.all_weights(state, time_ms))
     return WeightsDone([weights.told_weights(state, time_ms, call.table)])
+
+
+def _steered(orders: Desk, name: str) -> macros.ShownMacro:
+    """With what its master knows of its members."""
+    state, steering = orders.machine.state, orders.steering
+    shown, macro_id = macros.shown_macro(state, name), state.macros.by_name[name].queue_id
+    members = (each._replace(mean_ms=steering.mean_ms(macro_id, each.queue_id)) for each in shown.members)
+    return shown._replace(members=tuple(members), choices=steering.choices(macro_id))
 
 
 def _order(orders: Desk, call: SideCall) -> bool:

@@ -23,6 +23,7 @@ from replica.core.ordering.readers import report_expired
 from replica.core.ordering.replying import Replying
 from replica.core.ordering.room import Admission, Room
 from replica.core.ordering.saving import Saving
+from replica.core.ordering.steering import Steering
 from replica.core.ordering.units import order_unit
 from replica.core.state.calls import (
     AwaitOrdered,
@@ -95,6 +96,7 @@ class Orders:
         self.parts = parts
         self.waiting: deque[WaitingAnswer] = deque()
         self.room, self.replying, self.units = Room(self), Replying(self, read), OpenUnits(shared, self)
+        self.steering = Steering()
         self.saving, self.publishing = Saving(self, read), Publishing(self, read)
         self.now_ms, self._behind_ms = 0, 0  # by this member's clock; what that is behind the domain's time
         self.room_bytes = 1 << 62
@@ -304,12 +306,14 @@ class Orders:
         if macro is None:
             plan = plan_enqueue(state, self.time_ms, call, full=full)
         else:
-            plan, waits = plan_deal(state, self.time_ms, macro, call, self.room.lines), False
+            ranked = self.steering.ranked(state, macro, self.time_ms)
+            plan, waits = plan_deal(state, self.time_ms, macro, call, self.room.lines, ranked), False
         if not isinstance(plan, Fresh):
             self._answer_repetition(pending, plan.run, self.wanted_at(pending, homes_of(plan.run)))
             return
         if macro is not None and plan.header.HasField("txn"):
             self._order_dealt(pending, plan.header)
+            self.steering.chose(macro, 0, self.time_ms)
             return
         op = plan.header.enqueue
         if macro is not None:
@@ -324,6 +328,8 @@ class Orders:
             if admission is Admission.FULL:
                 self._enqueue(pending, waits=False, full=True)
                 return
+        if macro is not None and op.first_index:
+            self.steering.chose(macro, op.queue_id, self.time_ms)
         self.room_bytes -= len(pending.batch)
         held = None
         if pending.waiter is None:

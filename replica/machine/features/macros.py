@@ -42,6 +42,7 @@ POLICIES = MappingProxyType(
         pb.RELATIONSHIP_PRODUCER: (
             pb.MACRO_POLICY_FIRST_AVAILABLE,
             pb.MACRO_POLICY_ROUND_ROBIN,
+            pb.MACRO_POLICY_FASTEST_RESPONSE,
             pb.MACRO_POLICY_SHORTEST_QUEUE,
             pb.MACRO_POLICY_BY_GROUP,
             pb.MACRO_POLICY_DUPLICATE,
@@ -195,6 +196,7 @@ class ShownMember(NamedTuple):
     queue: str
     priority: int
     queue_id: int
+    mean_ms: int | None = None  # how soon it settles, as the master has seen it; None: nobody knows
 
 
 class ShownMacro(NamedTuple):
@@ -206,6 +208,7 @@ class ShownMacro(NamedTuple):
     version: int
     created_ms: int
     members: tuple[ShownMember, ...]
+    choices: tuple[tuple[str, int], ...] = ()  # reasons of its choices, and how often, at the master since it started
 
 
 def shown_macro(state: State, name: str) -> ShownMacro:

@@ -4,7 +4,7 @@ nothing. The record says what was chosen, so that whoever is master next finds t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from replica.machine.plan.duplicating import plan_copies_at_members
@@ -41,9 +41,16 @@ def plan_any(state: State, now_ms: int, call: EnqueueCall) -> EnqueuePlan:
 
 
 def plan_deal(
-    state: State, now_ms: int, macro: MacroQueue, call: EnqueueCall, lines: Collection[int] = ()
+    state: State,
+    now_ms: int,
+    macro: MacroQueue,
+    call: EnqueueCall,
+    lines: Collection[int] = (),
+    ranked: Sequence[int] = (),
 ) -> EnqueuePlan:
-    """`lines`: queues for whose room others wait; those are full for everybody who comes."""
+    """`lines`: queues for whose room others wait; those are full for everybody who comes. `ranked`: of a policy by live
+    figures, the members, the best one first.
+    """
     check_count(state, call)
     repeated = find_repeated(state, macro.queue_id, macro.name, call)
     if repeated is not None:
@@ -59,7 +66,7 @@ def plan_deal(
     if macro.policy == pb.MACRO_POLICY_ROUND_ROBIN:
         return Fresh(_in_turn(state, now_ms, macro, call, lines))
     home = _home_of_ids(state, macro, call, state.at(now_ms)) if call.columns.dedup_ids else None
-    queue, full = (home, home.queue_id in lines) if home is not None else _chosen(state, macro, call, lines)
+    queue, full = (home, home.queue_id in lines) if home is not None else _chosen(state, macro, call, lines, ranked)
     if call.columns.reply_tos:
         check_reply_tos(queue, call.columns.reply_tos)
     header = header_of(state, queue, now_ms, call, full=full)
@@ -168,13 +175,15 @@ def _dealt_before(state: State, macro: MacroQueue, name: str, time_ms: int) -> Q
     return queue if known else None
 
 
-def _chosen(state: State, macro: MacroQueue, call: EnqueueCall, lines: Collection[int]) -> tuple[QueueState, bool]:
+def _chosen(
+    state: State, macro: MacroQueue, call: EnqueueCall, lines: Collection[int], ranked: Sequence[int] = ()
+) -> tuple[QueueState, bool]:
     """The first one that takes all of it now; else the first that has any room; else the first, and that it is full:
     its entries are refused one by one, as a queue's are, so that what a producer has sent behind them follows them.
     """
     some: QueueState | None = None
     full: QueueState | None = None
-    for queue in _in_order(state, macro):
+    for queue in _in_order(state, macro, ranked):
         if call.member not in queue.open_members or not queue.config.enqueue_enabled:
             continue
         drops = queue.config.overflow == admin_pb2.OVERFLOW_DROP_HEAD
@@ -202,10 +211,10 @@ def _takes_all(queue: QueueState, call: EnqueueCall) -> bool:
     return fits and queue.length + columns.count <= config.max_length
 
 
-def _in_order(state: State, macro: MacroQueue) -> Iterator[QueueState]:
+def _in_order(state: State, macro: MacroQueue, ranked: Sequence[int]) -> Iterator[QueueState]:
     queues = state.queues
     match macro.policy:
         case pb.MACRO_POLICY_SHORTEST_QUEUE | pb.MACRO_POLICY_BY_GROUP:
             return iter(sorted((queues[queue_id] for queue_id in macro.members), key=lambda queue: queue.length))
         case _:
-            return (queues[queue_id] for queue_id in macro.by_priority())
+            return (queues[queue_id] for queue_id in ranked or macro.by_priority())

@@ -187,9 +187,11 @@ def _shown(macro: ShownMacro) -> pb.MacroQueue:
         relationship=macro.relationship,
         policy=macro.policy,
         version=macro.version,
-        members=[
-            pb.MacroMember(queue=each.queue, priority=each.priority, handle=each.queue_id) for each in macro.members
-        ],
+        choices=[pb.MacroChoice(reason=reason, count=count) for reason, count in macro.choices],
     )
+    for each in macro.members:
+        member = made.members.add(queue=each.queue, priority=each.priority, handle=each.queue_id)
+        if each.mean_ms is not None:
+            member.mean_response.FromMilliseconds(each.mean_ms)
     made.created_at.FromMilliseconds(macro.created_ms)
     return made
