@@ -89,6 +89,8 @@ async def test_a_call_that_is_too_large_does_nothing(pair: Cluster, client: aio.
             ([one] * 1_001, "1001 units"),
             ([unit(legs, *[b"x"] * 101)] * 100, "10100 messages"),
             ([idle] * 201, "10050 settlements"),
+            ([pb.TransactRequest(request_id=new_id(), settles=[{}] * 1_000_000)], "1000000 settles"),
+            ([pb.TransactRequest(request_id=new_id(), puts=[{}] * 60_000)], "60000 puts"),
         ):
             with refused("TXN_TOO_LARGE", grpc.StatusCode.INVALID_ARGUMENT, words):
                 await call(replica, units)

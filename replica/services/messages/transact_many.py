@@ -17,13 +17,17 @@ from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from replica.core.domain import Domain
     from replica.machine import Limits
 
-UNITS_AT_ONCE = 32
-"""Looked at, or decided, before everybody else is served: some 5 ms."""
+WEIGHT_AT_ONCE = 64
+"""Of the units that are looked at, decided or answered before everybody else is served: some 5 ms. One of 100 queues is
+more than that.
+"""
+ROWS_A_QUEUE = 16
+"""Messages or settlements that cost what one more queue does."""
 
 
 async def transact_many(whole: WholeUnits, request: bytes, context: Context) -> bytes:
@@ -35,9 +39,10 @@ async def transact_many(whole: WholeUnits, request: bytes, context: Context) -> 
     if (problem := _problem_of_counts(asked, limits)) is not None:
         await abort(context, problem)
     units: list[Unit | Failed] = []
-    for place, each in enumerate(asked, 1):
+    pauses = pauses_of(asked)
+    for place, each in enumerate(asked):
         units.append(await whole.looked_at(each, context))
-        if place % UNITS_AT_ONCE == 0:
+        if place in pauses:
             await asyncio.sleep(0)
     first = next((each for each in units if not isinstance(each, Failed)), None)
     return await forward.unary(
@@ -46,22 +51,22 @@ async def transact_many(whole: WholeUnits, request: bytes, context: Context) -> 
         request,
         context,
         lambda: whole.members.home() if first is None else whole.home_of(first),
-        lambda domain: _done(whole, domain, units),
+        lambda domain: _done(whole, domain, units, pauses),
     )
 
 
-async def _done(whole: WholeUnits, domain: Domain, units: Sequence[Unit | Failed]) -> Answered:
+async def _done(whole: WholeUnits, domain: Domain, units: Sequence[Unit | Failed], pauses: Container[int]) -> Answered:
     """At the master: decided in order, and answered when all of them are stored, by few commits."""
     node = whole.members.node
     asked: list[FutureWaiter | Failed | Moved] = []
-    for place, each in enumerate(units, 1):
+    for place, each in enumerate(units):
         asked.append(each if isinstance(each, Failed) else await _submitted(whole, domain, each))
-        if place % UNITS_AT_ONCE == 0:
+        if place in pauses:
             node.dispatch(domain)
             await asyncio.sleep(0)
     node.dispatch(domain)
     response = pb.TransactManyResponse()
-    for each, waiter in zip(units, asked, strict=True):
+    for place, (each, waiter) in enumerate(zip(units, asked, strict=True)):
         answer: pb.TransactResponse | Failed | Moved
         if isinstance(waiter, FutureWaiter):
             assert not isinstance(each, Failed), "nobody waits for what was refused before"
@@ -74,6 +79,8 @@ async def _done(whole: WholeUnits, domain: Domain, units: Sequence[Unit | Failed
             response.answers.add(refused=failure(answer))
         else:
             response.answers.add(done=answer)
+        if place in pauses:
+            await asyncio.sleep(0)
     response.header.CopyFrom(header_of(whole.members, domain))
     return response.SerializeToString()
 
@@ -95,8 +102,26 @@ def _problem_of_counts(units: Sequence[pb.TransactRequest], limits: Limits) -> F
         return refusal(Reason.REASON_BAD_REQUEST, "a call without units of work; name at least one of them")
     if (problem := too_many_of_a_call("units", len(units), UNITS_MAX)) is not None:
         return problem
+    settles, puts = sum(len(each.settles) for each in units), sum(len(each.puts) for each in units)
+    problem = too_many_of_a_call("settles", settles, limits.settlement_ranges_max)
+    problem = problem or too_many_of_a_call("puts", puts, limits.batch_messages_max)
+    if problem is not None:  # to walk over a million takes a second
+        return problem
     settlements = sum(len(settle.settlements) for each in units for settle in each.settles)
     messages = sum(len(put.messages) for each in units for put in each.puts)
     return too_many_of_a_call("settlements", settlements, limits.settlement_ranges_max) or too_many_of_a_call(
         "messages", messages, limits.batch_messages_max
     )
+
+
+def pauses_of(units: Sequence[pb.TransactRequest]) -> frozenset[int]:
+    """After which of them everybody else is served."""
+    found, weight = set[int](), 0
+    for place, unit in enumerate(units):
+        queues = len(unit.settles) + len(unit.puts)
+        rows = sum(len(each.settlements) for each in unit.settles) + sum(len(each.messages) for each in unit.puts)
+        weight += 1 + queues + rows // ROWS_A_QUEUE
+        if weight >= WEIGHT_AT_ONCE:
+            found.add(place)
+            weight = 0
+    return frozenset(found)
