@@ -34,9 +34,12 @@ class Asked(NamedTuple):
 
 
 class Lane:
-    """The units for one domain."""
+    """The units for one domain; while nobody has said which one a queue is in, those for one queue. One that has no
+    master holds up its own units alone.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.in_flight = 0
         self.waiting: deque[Asked] = deque()
 
@@ -46,7 +49,8 @@ class UnitCalls:
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
-        self._lanes: dict[str, Lane] = {}
+        self.lanes: dict[str, Lane] = {}
+        """Those that are in use."""
         self._sending: set[asyncio.Task[None]] = set()
         self._by_one = False
         """The manager is of a version that takes one unit a call."""
@@ -56,7 +60,7 @@ class UnitCalls:
         what a call raises that nobody answers. Whoever is cancelled before the unit was sent has sent nothing.
         """
         loop = asyncio.get_running_loop()
-        lane = self._lanes.setdefault(self._caller.members.masters.domain_of(queue) or "", Lane())
+        lane = self._lane_of(queue)
         if self._by_one or (lane.in_flight < IN_FLIGHT and not lane.waiting):
             lane.in_flight += 1
             try:
@@ -68,9 +72,17 @@ class UnitCalls:
         lane.waiting.append(Asked(request, queue, answer, loop.time()))
         return await answer
 
+    def _lane_of(self, queue: str) -> Lane:
+        domain = self._caller.members.masters.domain_of(queue)
+        name = f"domain {domain}" if domain else f"queue {queue}"
+        lane = self.lanes.get(name)
+        if lane is None:
+            lane = self.lanes[name] = Lane(name)
+        return lane
+
     def close(self) -> None:
         """Units that wait are not sent; of those that are unanswered nobody says what became of them."""
-        for lane in self._lanes.values():
+        for lane in self.lanes.values():
             for each in lane.waiting:
                 _fail(each, Closed("CLOSED", "the client was closed before this unit of work was sent", definite=True))
             lane.waiting.clear()
@@ -84,6 +96,8 @@ class UnitCalls:
             task = asyncio.create_task(self._send(lane, units))
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
+        if not lane.in_flight:
+            del self.lanes[lane.name]
 
     async def _send(self, lane: Lane, units: list[Asked]) -> None:
         try:
@@ -121,20 +135,25 @@ class UnitCalls:
             if answer.HasField("done"):
                 _set(each, answer.done)
             elif (refused := to_error(answer.refused)).retryable or refused.reason == "CROSS_DOMAIN":
-                later.append(self._answer(each))  # that may be of the call's first unit: by itself it says of its own
+                # CROSS_DOMAIN may be of the call's first unit: by itself it says of its own.
+                later.append(self._answer(each, refused, by_itself=True) if refused.retryable else self._answer(each))
             else:
                 _fail(each, refused)
         await asyncio.gather(*later)
 
-    async def _answer(self, asked: Asked, failure: TandemqError | None = None) -> None:
-        """Asks for one unit by itself, after a call of several that had no answer for it. `failure`: of that call."""
+    async def _answer(self, asked: Asked, failure: TandemqError | None = None, *, by_itself: bool = False) -> None:
+        """Asks for one unit by itself, after a call of several that had no answer for it. `failure`: of that call;
+        `by_itself`: of this unit alone, in its reply. That speaks of the last copy of the call: where nobody decides
+        the unit now, an earlier one may have been carried out.
+        """
         if failure is not None and asyncio.get_running_loop().time() - asked.since >= self._caller.policy.total_s:
-            _fail(asked, failure.again())
+            _fail(asked, failure.in_doubt() if by_itself else failure.again())
             return
         try:
             _set(asked, await self._alone(asked.request, asked.queue, asked.since))
         except TandemqError as error:
-            _fail(asked, error if failure is None or failure.definite else error.in_doubt())
+            certain = (failure is None or failure.definite) and not (by_itself and error.retryable)
+            _fail(asked, error if certain else error.in_doubt())
 
     async def _alone(self, request: pb.TransactRequest, queue: str, since: float) -> pb.TransactResponse:
         path = TRANSACTION_SERVICE + "Transact"

@@ -201,3 +201,53 @@ async def test_a_call_that_breaks_leaves_each_unit_in_doubt_and_is_repeated(memb
         found = await settled(client, master, 6)
     assert not [each for each in found if isinstance(each, Unreachable | Denied)]
     assert (broken, len(master.together), len(set(master.ids))) == (2, 1, 6)
+
+
+AWAY = failure(refusal(common.REASON_NO_MASTER, "no master in domain main"))
+
+
+async def test_who_refused_for_now_does_not_speak_of_an_earlier_copy(member: FakeMember, master: Master) -> None:
+    """The call of several broke, its repetition refused one of them for now, and then there was no master in time."""
+    broken = False
+
+    async def breaks(request: bytes, context: Any) -> bytes:
+        nonlocal broken
+        if not broken:
+            broken = True
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "broken")
+        member.unary[SERVICE + "Transact"] = nobody
+        return await master.many(request, context)
+
+    async def nobody(_request: bytes, context: Any) -> bytes:
+        await refuse(context, common.REASON_NO_MASTER, "no master in domain main")
+        raise AssertionError("it has refused")
+
+    member.unary[SERVICE + "TransactMany"] = breaks
+    master.answer = lambda unit: pb.TransactAnswer(refused=AWAY) if len(_payload(unit)) == 5 else master.done(unit)
+    async with aio.connect(member.endpoint, timeout=1) as client:
+        found = await settled(client, master, 6)
+    assert [(each.reason, each.definite) for each in found if isinstance(each, TandemqError)] == [("NO_MASTER", False)]
+
+
+async def test_a_domain_without_a_master_is_no_matter_of_units_in_others(member: FakeMember, master: Master) -> None:
+    """In which domain a queue is, nobody has said yet: only units of one queue certainly share a master."""
+
+    async def many(request: bytes, context: Any) -> bytes:
+        if pb.TransactManyRequest.FromString(request).units[0].puts[0].queue == "away":
+            await asyncio.Event().wait()
+        return await master.many(request, context)
+
+    async def one(request: bytes, context: Any) -> bytes:
+        if pb.TransactRequest.FromString(request).puts[0].queue == "away":
+            await asyncio.Event().wait()
+        return await master.one(request, context)
+
+    member.unary[SERVICE + "TransactMany"], member.unary[SERVICE + "Transact"] = many, one
+    master.gate.set()
+    async with aio.connect(member.endpoint, timeout=0.5) as client:
+        away, others = asked(client, 6, "away"), asked(client, 6)
+        refused = await asyncio.gather(*away, return_exceptions=True)
+        found = await asyncio.gather(*others)
+    assert {type(each) for each in refused} == {TimedOut}
+    assert [receipts["q"][0].index for receipts in found] == list(range(1, 7))
+    assert not client.links.unit_calls(client.links.own).lanes, "a lane that nobody uses is forgotten"
