@@ -114,6 +114,23 @@ async def test_all_units_of_a_call_are_in_one_domain(pair: Cluster, client: aio.
         assert len(await payloads(client, main)) == 12
 
 
+async def test_a_queue_of_the_member_that_is_called_is_not_looked_for_at_the_master(
+    pair: Cluster, client: aio.Client
+) -> None:
+    """Each member has a domain of its own, of which the other one knows nothing."""
+    main, own = new_name(), new_name()
+    async with raw_to(pair.endpoint("a"), pair.endpoint("b")) as (master, replica):
+        await master.create(main)
+        await replica.create(own, domain="local")
+        answers = await call(replica, [unit(new_name(), b"0"), unit(main, b"1"), unit(own, b"2"), unit(main, b"3")])
+        reasons = [Reason.Name(each.refused.reason)[7:] if each.HasField("refused") else "" for each in answers]
+        assert reasons == ["QUEUE_NOT_FOUND", "", "CROSS_DOMAIN", ""]
+        assert [each.done.puts[0].results[0].index for each in answers if each.HasField("done")] == [1, 2]
+        answers = await call(replica, [unit(own, b"2"), unit(main, b"4")])
+        assert [each.WhichOneof("answer") for each in answers] == ["done", "refused"]
+        assert await payloads(client, main) == [b"1", b"3"]
+
+
 @pytest.mark.promise
 async def test_units_of_many_tasks_are_done_once_while_masters_die(tmp_path: Path) -> None:
     """Example 1 by fifty tasks at once: each message is taken by a unit that puts one into each of two queues."""

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from replica.core.state.outcomes import Failed, Moved
+from replica.node.members import LOCAL
 from replica.rpc.refusals import abort, failure, refusal
 from replica.rpc.requests import Context, parse
 from replica.services import forward
@@ -17,7 +18,7 @@ from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from replica.core.domain import Domain
     from replica.machine import Limits
@@ -45,7 +46,10 @@ async def transact_many(whole: WholeUnits, request: bytes, context: Context) -> 
         if place in pauses:
             await asyncio.sleep(0)
     first = next((each for each in units if not isinstance(each, Failed)), None)
-    return await forward.unary(
+    own = {} if first is None else _in_own_domain(whole, units, whole.home_of(first))
+    if own:
+        request, units = _without(request, own), [each for place, each in enumerate(units) if place not in own]
+    reply = await forward.unary(
         whole.members,
         "TransactionService/TransactMany",
         request,
@@ -53,6 +57,34 @@ async def transact_many(whole: WholeUnits, request: bytes, context: Context) -> 
         lambda: whole.members.home() if first is None else whole.home_of(first),
         lambda domain: _done(whole, domain, units, pauses),
     )
+    return _with(reply, own) if own else reply
+
+
+def _in_own_domain(whole: WholeUnits, units: Sequence[Unit | Failed], home: Domain) -> dict[int, Failed]:
+    """By place: those for the domain that this member has for itself, by a call that goes to the pair's. The other
+    member has one of its own, where a queue of this name is missing, or is another one.
+    """
+    if home.shared.name == LOCAL:
+        return {}
+    found = {place: each for place, each in enumerate(units) if not isinstance(each, Failed)}
+    own = {place: whole.home_of(each) for place, each in found.items()}
+    return {place: _elsewhere(each, home) for place, each in own.items() if each.shared.name == LOCAL}
+
+
+def _without(request: bytes, places: Container[int]) -> bytes:
+    """The same call, as its client sent it, but for the units at these places."""
+    units = pb.TransactManyRequest.FromString(request).units
+    rest = [each for place, each in enumerate(units) if place not in places]
+    return pb.TransactManyRequest(units=rest).SerializeToString()
+
+
+def _with(reply: bytes, refused: Mapping[int, Failed]) -> bytes:
+    """The answers, with those that stand at these places."""
+    done = pb.TransactManyResponse.FromString(reply)
+    answers = list(done.answers)
+    for place, each in sorted(refused.items()):
+        answers.insert(place, pb.TransactAnswer(refused=failure(each)))
+    return pb.TransactManyResponse(header=done.header, answers=answers).SerializeToString()
 
 
 async def _done(whole: WholeUnits, domain: Domain, units: Sequence[Unit | Failed], pauses: Container[int]) -> Answered:
@@ -89,6 +121,10 @@ async def _submitted(whole: WholeUnits, domain: Domain, unit: Unit) -> FutureWai
     home = whole.home_of(unit)
     if home is domain:
         return await whole.submitted(domain, unit)
+    return _elsewhere(home, domain)
+
+
+def _elsewhere(home: Domain, domain: Domain) -> Failed:
     text = (
         f"a unit of work in domain {home.shared.name} by a call whose first one is in {domain.shared.name}; "
         "all units of a call are in one domain"
