@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from chaos.twins.account import FAIL, PASS, judge
+from chaos.twins.account import FAIL, PASS, judge, priority_of
 from chaos.twins.picture import draw
 from chaos.twins.story import EXAMPLE, OUTPUTS, TwinStory
 from tandemq.cli.output import console, say
@@ -33,16 +33,16 @@ class _Given:
         self.index, self.payload, self.properties = index, payload, {"kind": "flight"}
 
 
-def single(rows: Sequence[bytes]) -> tuple[dict[str, list[bytes]], Any]:
-    """One process that nobody hurts: outputs by queue, and the last state."""
+def single(rows: Sequence[bytes], order: Sequence[int] = ()) -> tuple[dict[str, list[bytes]], Any]:
+    """One process that nobody hurts, over the rows of the file in that order: outputs by queue, and the last state."""
     spec = importlib.util.spec_from_file_location("board", EXAMPLE / "board.py")
     assert spec is not None, "a file of Python"
     assert spec.loader is not None, "as above"
     board = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(board)
     state, outputs = board.initial(), {queue: list[bytes]() for queue in OUTPUTS}
-    for index, row in enumerate(rows, 1):
-        state, made = board.handler(state, _Given(index, row))
+    for index, number in enumerate(order or range(1, len(rows) + 1), 1):
+        state, made = board.handler(state, _Given(index, rows[number - 1]))
         for output in made:
             outputs[output.queue].append(output.payload)
     return outputs, state
@@ -59,6 +59,9 @@ def main(*, rows: int | None, diverge: bool, out: Path, keep: bool) -> None:
     """Two twins keep a board of departures and delays by carrier. One is away for a third of the run; the master and
     each twin are killed, the mastership is handed over, and then everything is killed at once.
 
+    Cancelled flights and late ones have higher priorities. The single process takes the file in the order that the pair
+    has selected, as its journal says, which must be a lawful one.
+
     Exit code 0: PASS. 1: FAIL.
 
     \b
@@ -74,8 +77,9 @@ def main(*, rows: int | None, diverge: bool, out: Path, keep: bool) -> None:
         failures = failures_of(group)
     except* KeyboardInterrupt:
         failures = ["interrupted"]
-    expected, state = single(texts)
-    totals = judge(story.watched, expected, shown(state_digest(JSON.encode(state))), unhurt=diverge)
+    expected, state = single(texts, story.watched.order)
+    priorities = [priority_of(text) for text in texts]
+    totals = judge(story.watched, expected, shown(state_digest(JSON.encode(state))), priorities, unhurt=diverge)
     if failures:
         totals = totals._replace(verdict=FAIL)
     title = f"{totals.inputs:,} flights, {totals.kills} kills, {totals.outputs:,} outputs: {totals.verdict}"
@@ -91,7 +95,7 @@ def main(*, rows: int | None, diverge: bool, out: Path, keep: bool) -> None:
     for line in failures:
         say(line)
     passed = totals.verdict == PASS
-    say(f"{totals.verdict}; {out / 'twin.json'}, {out / 'twin.svg'}; without priorities: lockstep PLAIN has none")
+    say(f"{totals.verdict}; {out / 'twin.json'}, {out / 'twin.svg'}")
     if passed and not keep:
         shutil.rmtree(directory, ignore_errors=True)
     else:

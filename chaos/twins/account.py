@@ -36,6 +36,8 @@ class Watched:
     """Of one run."""
 
     inputs: int = 0
+    order: list[int] = field(default_factory=list)
+    """Inputs, by the number that they were sent as from 1, in the order in which the pair has selected them."""
     outputs: dict[str, list[bytes]] = field(default_factory=dict)
     """By queue, in order."""
     digests: dict[str, str] = field(default_factory=dict)
@@ -66,6 +68,7 @@ class TwinTotals(NamedTuple):
     kills: int
     handoffs: int
     absent_inputs: int
+    overtakes: int
     longest_pause_ms: int
     verdict: str
 
@@ -83,13 +86,48 @@ def longest_pause_ms(samples: Sequence[Sample]) -> int:
     return round(1000 * longest)
 
 
+def priority_of(flight: bytes) -> int:
+    """With which a flight is sent: cancelled ones first, then those that are an hour late."""
+    delay = flight.decode().split(",")[5]
+    if not delay.lstrip("-").isdigit():
+        return 9
+    return 7 if int(delay) >= 60 else 4
+
+
+def unlawful(order: Sequence[int], priorities: Sequence[int]) -> int:
+    """Inputs that are not there once, or come before an older one of their priority."""
+    breaks = len(priorities) - len(set(order)) + len(order) - len(set(order))
+    last: dict[int, int] = {}
+    for number in order:
+        priority = priorities[number - 1]
+        breaks += number < last.get(priority, 0)
+        last[priority] = max(number, last.get(priority, 0))
+    return breaks
+
+
+def overtakes_in(order: Sequence[int]) -> int:
+    """Inputs that come after one that was sent later."""
+    highest = found = 0
+    for number in order:
+        found += number < highest
+        highest = max(highest, number)
+    return found
+
+
 def judge(
-    watched: Watched, expected: Mapping[str, Sequence[bytes]], single: str, *, unhurt: bool = False
+    watched: Watched,
+    expected: Mapping[str, Sequence[bytes]],
+    single: str,
+    priorities: Sequence[int],
+    *,
+    unhurt: bool = False,
 ) -> TwinTotals:
-    """`expected` outputs by queue and the digest `single` of the last state are those of one process over the file.
+    """`expected` outputs by queue and the digest `single` of the last state are those of one process over the file, in
+    the order that was selected. `priorities`: of the inputs, in the order in which they were sent.
     `unhurt`: nothing was to be killed.
     """
-    duplicates = breaks = 0
+    duplicates, breaks = 0, unlawful(watched.order, priorities)
+    overtakes = overtakes_in(watched.order)
     for queue, wanted in expected.items():
         found = watched.outputs.get(queue, [])
         duplicates += sum((Counter(found) - Counter(wanted)).values())
@@ -100,6 +138,7 @@ def judge(
         outputs == outputs_expected and not duplicates and not breaks and not watched.divergences,
         digest_a == digest_b == single,
         watched.duplicate_attempts > 0,
+        overtakes > 0,
         unhurt or (watched.kills > 0 and watched.handoffs > 0 and watched.absent_inputs > 0),
     )
     return TwinTotals(
@@ -116,6 +155,7 @@ def judge(
         watched.kills,
         watched.handoffs,
         watched.absent_inputs,
+        overtakes,
         longest_pause_ms(watched.samples),
         PASS if all(kept) else FAIL,
     )

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from chaos.cluster import Cluster
-from chaos.twins.account import Fault, Sample, Watched
+from chaos.twins.account import Fault, Sample, Watched, priority_of
 from tandemq import aio
 from tandemq.cli.output import say
 from tandemq.cli.view import PairView
@@ -22,7 +22,7 @@ from tandemq.client.outgoing import Outgoing
 from tandemq.twin.digests import shown, state_digest
 from tandemq.twin.meeting import logged
 from tandemq.twin.snapshots import Snapshots
-from tandemq.v1.queue_admin_service_pb2 import REPLICATION_PRODUCER, QueueConfig
+from tandemq.v1.queue_admin_service_pb2 import LOCKSTEP_SELECTED, REPLICATION_PRODUCER, QueueConfig
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "execution_environment"
@@ -31,6 +31,7 @@ EACH = OUTPUTS[0]  # has one for each input
 DEADLINE_S, LOOK_S, SYNC_S = 600.0, 0.02, 60.0
 BATCH, AHEAD, PACE_S = 50, 3_000, 0.05  # of the sender: so many at once, and between two of them
 DIFFERS = 5  # exit code
+READER = "demo"  # of the journal, which keeps what was selected until the end
 
 
 class TwinStory:
@@ -54,7 +55,10 @@ class TwinStory:
                 self._cluster.running(SYNC_S),
                 aio.connect(self._cluster.target, timeout=SYNC_S) as client,
             ):
-                await client.create_queue(INPUTS, QueueConfig(replication=REPLICATION_PRODUCER))
+                await client.create_queue(
+                    INPUTS, QueueConfig(replication=REPLICATION_PRODUCER, lockstep=LOCKSTEP_SELECTED)
+                )
+                await client.register_reader(READER)
                 for queue in OUTPUTS:
                     await client.create_queue(queue)
                 for member in ("a", "b"):
@@ -171,7 +175,7 @@ class TwinStory:
         for first in range(0, len(self.flights), BATCH):
             await self._until(lambda: self._sent - self._outputs < AHEAD)
             part = self.flights[first : first + BATCH]
-            await client.enqueue(INPUTS, [Outgoing(row, {"properties": {"kind": "flight"}}) for row in part])
+            await client.enqueue(INPUTS, [_sent_as(row) for row in part])
             self._sent += len(part)
             await asyncio.sleep(PACE_S)
 
@@ -215,9 +219,18 @@ class TwinStory:
                 self.watched.digests[member] = shown(state_digest(found.state))
         for queue in OUTPUTS:
             self.watched.outputs[queue] = [message.payload async for message in client.browse(queue)]
+        async for page in client.read_journal(
+            [INPUTS], kinds=[aio.JournalKind.SELECTED], payloads=False, reader=READER
+        ):
+            for row in page.rows():
+                self.watched.order.extend(range(row.first, row.first + row.messages))
         log = await logged(client, NAME)
         self.watched.divergences = sum(entry["what"] == "differed" for entry in log)
         self.watched.duplicate_attempts = sum(entry.get("duplicates", 0) for entry in log if entry["what"] == "ended")
+
+
+def _sent_as(row: bytes) -> Outgoing:
+    return Outgoing(row, {"properties": {"kind": "flight"}, "priority": priority_of(row)})
 
 
 def _serves(view: PairView, victim: str) -> bool:

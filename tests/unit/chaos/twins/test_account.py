@@ -11,12 +11,14 @@ from chaos.twins.account import FAIL, PASS, Fault, Sample, Watched, judge, longe
 from chaos.twins.picture import draw
 from tandemq.demo.rows import flights
 
+PRIORITIES = [4, 4, 9]
 EXPECTED = {"departures": [b"1", b"2", b"3"], "delays": [b"x"]}
 
 
 def good() -> Watched:
     return Watched(
         inputs=3,
+        order=[1, 3, 2],
         outputs={queue: list(wanted) for queue, wanted in EXPECTED.items()},
         digests={"a": "d", "b": "d"},
         duplicate_attempts=1,
@@ -27,7 +29,7 @@ def good() -> Watched:
 
 
 def test_a_good_run_passes() -> None:
-    assert judge(good(), EXPECTED, "d").verdict == PASS
+    assert judge(good(), EXPECTED, "d", PRIORITIES).verdict == PASS
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,10 @@ def test_a_good_run_passes() -> None:
         (lambda seen: seen.outputs["departures"].pop(), "outputs", 3),
         (lambda seen: seen.outputs["delays"].append(b"x"), "duplicates", 1),
         (lambda seen: seen.outputs["departures"].reverse(), "order_breaks", 2),
+        (lambda seen: setattr(seen, "order", [2, 1, 3]), "order_breaks", 1),
+        (lambda seen: setattr(seen, "order", [1, 3]), "order_breaks", 1),
+        (lambda seen: setattr(seen, "order", [1, 3, 3, 2]), "order_breaks", 1),
+        (lambda seen: setattr(seen, "order", [1, 2, 3]), "overtakes", 0),
         (lambda seen: seen.digests.update(b="e"), "digest_b", "e"),
         (lambda seen: seen.digests.pop("a"), "digest_a", ""),
         (lambda seen: setattr(seen, "divergences", 1), "divergences", 1),
@@ -46,7 +52,7 @@ def test_a_good_run_passes() -> None:
 def test_what_is_wrong_fails_and_is_said(spoil: Callable[[Watched], object], name: str, value: object) -> None:
     seen = good()
     spoil(seen)
-    totals = judge(seen, EXPECTED, "d")
+    totals = judge(seen, EXPECTED, "d", PRIORITIES)
     assert (totals.verdict, getattr(totals, name)) == (FAIL, value)
 
 
