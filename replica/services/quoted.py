@@ -25,10 +25,11 @@ SENT = MappingProxyType(
     {
         "QueueService/Enqueue": ("messages",),
         "TransactionService/Transact": ("puts", "messages"),
+        "TransactionService/TransactMany": ("units", "puts", "messages"),
         "TransactionService/Commit": ("puts", "messages"),
     }
 )
-"""Where the messages of a request stand. Batches of Produce are counted one by one."""
+"""Where the messages of a request stand. Batches of Produce are counted one by one, staged ones by their bytes."""
 
 
 class Quoted:
@@ -87,6 +88,6 @@ class Quoted:
             account.streams -= 1
 
 
-def _count(found: Any, field: str, inner: str = "") -> int:
+def _count(found: Any, field: str, *inner: str) -> int:
     entries = getattr(found, field)
-    return sum(len(getattr(each, inner)) for each in entries) if inner else len(entries)
+    return sum(_count(each, *inner) for each in entries) if inner else len(entries)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import replica.machine.apply.apply
 import replica.node.sides
 from chaos.sim.bugs.planting import Patch, bug
-from chaos.sim.judges.sides import first_held
+from chaos.sim.pair.sides import first_held
 from replica.machine.plan.sides import Portion, passed_by, plan_passed
 from replica.machine.state.selection import SelectedRun
 from replica.machine.state.system_names import side_queue

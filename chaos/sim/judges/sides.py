@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from chaos.history import Message
 from chaos.sim.pair.books import message_of
+from chaos.sim.pair.sides import first_held
 from replica.machine.plan.sides import passed_by
 from replica.machine.state.system_names import side_queue
 from replica.node.members import LOCAL
@@ -106,13 +107,6 @@ def made(sides: Sides, pair: Pair) -> Iterator[str]:
     if found != wanted:
         at = next((place for place, pair_ in enumerate(zip(found, wanted, strict=False)) if pair_[0] != pair_[1]), -1)
         yield f"{len(found)} outputs, not {len(wanted)}; they differ from place {at} on"
-
-
-def first_held(queue: QueueState) -> int:
-    """Number of the first message that a side may still be given."""
-    if queue.selection is not None:
-        return queue.selection.first
-    return min((level.first for level in queue.ready if level.size), default=queue.next_index)
 
 
 def index_of(sides: Sides, pair: Pair, number: int) -> int | None:
