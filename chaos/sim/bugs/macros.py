@@ -36,11 +36,9 @@ DRAIN_MS = 30_000
 def repetitions_are_dealt_anew(patch: Patch) -> None:
     numbers = count(1)
 
-    def deal(
-        state: State, now_ms: int, macro: MacroQueue, call: EnqueueCall, lines: Collection[int] = ()
-    ) -> EnqueuePlan:
+    def deal(state: State, now_ms: int, macro: MacroQueue, call: EnqueueCall, *more: Any) -> EnqueuePlan:
         anew = replace(call, request_id=next(numbers).to_bytes(16, "big")) if call.request_id else call
-        return plan_deal(state, now_ms, macro, anew, lines)
+        return plan_deal(state, now_ms, macro, anew, *more)
 
     patch.setattr(replica.core.ordering.orders, "plan_deal", deal)
 
