@@ -156,10 +156,11 @@ async def unary(
     *,
     otherwise_ms: int = 30_000,
     while_draining: bool = False,
+    doubt: Callable[[bytes], bytes] = bytes,
 ) -> bytes:
     """Answer a unary call here or through the master. A call that loses its master under way is tried again: it carries
     its identity. Where no master is found then, the refusal does not say that nothing was done (rulings.md 11). A
-    master that knows less than the caller refuses.
+    master that knows less than the caller refuses. `doubt` makes of an answer with refusals in it one that says so too.
     """
     epochs = await _seen_by(context)
     sent_before = False
@@ -175,7 +176,7 @@ async def unary(
             except CorruptRecord as corrupt:  # reported where it was read
                 result = refusal(Reason.REASON_CORRUPT_STORE, str(corrupt), {"member": members.member})
             if isinstance(result, bytes):
-                return result
+                return doubt(result) if sent_before else result
             if isinstance(result, Failed):
                 await abort(context, in_doubt(result) if sent_before else result)
             sent_before = True
@@ -186,7 +187,7 @@ async def unary(
             pairs = [entry for domain, epoch in epochs.items() for entry in seen.told(domain, epoch)]
             metadata = (*hop(members, context), *pairs)
             reply: bytes = await call(request, timeout=time_left_s(context, otherwise_ms), metadata=metadata)
-            return reply
+            return doubt(reply) if sent_before else reply
         except grpc.aio.AioRpcError as error:
             if not await _may_retry(members, context, error):
                 await _pass_on(context, error, sent_before=sent_before)

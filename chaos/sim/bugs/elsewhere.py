@@ -19,6 +19,13 @@ class Elsewhere(NamedTuple):
 
 ELSEWHERE = (
     Elsewhere(
+        "K6",
+        "What a side had passed before it lost its place counts for the next.",
+        "what a side has passed leaves at once, and a twin begins anew behind that: not seen in 1,000 seeds of twins",
+        "tests/unit/replica/node/test_sides.py"
+        "::test_k6_what_the_peer_said_of_a_place_that_was_lost_says_nothing_of_the_next_one",
+    ),
+    Elsewhere(
         "DESIGN 6",
         "A member that has lost its peer decides half a minute late.",
         "a run's faults overlap, so that nobody can say of each how long it may last; in the end all runs are served",

@@ -68,21 +68,6 @@ def drops_for_the_faster(patch: Patch) -> None:
     patch.setattr(replica.node.sides, "plan_passed", faster)
 
 
-@bug(
-    "side-mark-of-lost-place",
-    "K6",
-    "What a side had passed before it lost its place counts for the next.",
-    TWINS,
-    first=23,
-)
-def takes_the_old_mark(patch: Patch) -> None:
-    def peer_passed(sides: Sides, key: tuple[int, int], _queue: QueueState, _peer: str) -> int:
-        said = sides._peer.get(key)
-        return said.index if said is not None else 0
-
-    patch.setattr(Sides, "_peer_passed", peer_passed)
-
-
 @bug("select-by-each-side", "K3", "Of what was selected each side takes the lowest index first.", TWINS)
 def selects_by_each_side(patch: Patch) -> None:
     real = replica.node.sides._runs_of

@@ -89,8 +89,8 @@ def lease_is_doubled(patch: Patch) -> None:
 @bug("one-more-than-wanted", "semantics 3.7", "Whoever asks for messages is given one more.", "swarm", 150)
 def one_more_than_wanted(patch: Patch) -> None:
     module: Any = replica.machine.plan.lease
-    original = module._choose
-    patch.setattr(module, "_choose", lambda parts, time_ms, most, size: original(parts, time_ms, most + 1, size))
+    original = module.choose
+    patch.setattr(module, "choose", lambda parts, time_ms, most, size: original(parts, time_ms, most + 1, size))
 
 
 def _limit_is_off(patch: Patch, by: int) -> None:

@@ -14,6 +14,7 @@ from replica.services.answers import Answered, FutureWaiter, header_of
 from replica.services.messages.enqueue import problem_of_unit_bytes
 from replica.services.messages.transact import Unit, WholeUnits
 from replica.services.weighing import UNITS_MAX, problem_of_units, too_many_of_a_call
+from tandemq.errors import OUTCOME, UNKNOWN, rule_for
 from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
@@ -56,8 +57,18 @@ async def transact_many(whole: WholeUnits, request: bytes, context: Context) -> 
         context,
         lambda: whole.members.home() if first is None else whole.home_of(first),
         lambda domain: _done(whole, domain, units, pauses),
+        doubt=doubted,
     )
     return _with(reply, own) if own else reply
+
+
+def doubted(reply: bytes) -> bytes:
+    """The same, of a call of which an earlier attempt may have been carried out, in part too."""
+    response = pb.TransactManyResponse.FromString(reply)
+    for each in response.answers:
+        if each.HasField("refused") and rule_for(each.refused.reason).retryable:
+            each.refused.metadata[OUTCOME] = UNKNOWN
+    return response.SerializeToString()
 
 
 def _in_own_domain(whole: WholeUnits, units: Sequence[Unit | Failed], home: Domain) -> dict[int, Failed]:

@@ -38,7 +38,7 @@ def test_the_page_makes_what_its_configuration_names(run: Callable[..., Result],
     for words in commands:
         result = run(*words)
         assert result.exit_code == 0, (words, result.output)
-    (written,) = blocks("toml")
+    (written,) = (each for each in blocks("toml") if "[manager]" in each)
     document = tomllib.loads(written)
     assert document["security"]["credentials"] == "/etc/tandemq/a"
     file = tmp_path / "a.toml"
@@ -47,6 +47,9 @@ def test_the_page_makes_what_its_configuration_names(run: Callable[..., Result],
     assert not config.insecure_network
     of_member(config)
     of_witness(str(tmp_path / "witness"))
+    (quotas,) = (each for each in blocks("toml") if each != written)
+    file.write_text(file.read_text(encoding="utf-8").replace("[security]\n", quotas), encoding="utf-8")
+    assert len(load(file, environ={}).security.quotas) == 2
     file.write_text(
         written.replace("[security]", "[links]")
         .replace("credentials", "managers = []\n# ")

@@ -13,9 +13,12 @@ import pytest
 
 from failover.marks import Role
 from replica.core.state.outcomes import Failed, Moved
+from replica.rpc.refusals import failure
 from replica.services import forward
 from replica.services.answers import Answered
-from tandemq.errors import OUTCOME, UNKNOWN, TandemqError, from_rpc_error
+from replica.services.messages.transact_many import doubted
+from tandemq.errors import OUTCOME, UNKNOWN, TandemqError, from_rpc_error, to_error
+from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
 METHOD = "/tests.Forwarding/Call"
@@ -47,12 +50,37 @@ class Place:
         return answer
 
 
+async def test_an_answer_says_of_each_refusal_in_it_whether_it_is_certain() -> None:
+    """Of several units one may have been done by the attempt that nobody answered."""
+    response = pb.TransactManyResponse()
+    for reason in (Reason.REASON_SUSPENDED, Reason.REASON_QUEUE_FULL):
+        response.answers.add(refused=failure(Failed(reason, "not now", {}, None)))
+    response.answers.add(done=pb.TransactResponse(duplicate=True))
+    answer = response.SerializeToString()
+    for attempts, outcomes in ([answer], ["", "", ""]), ([Moved("the mastership moved"), answer], [UNKNOWN, "", ""]):
+        reply = await answered_by(Place(*attempts))
+        found = pb.TransactManyResponse.FromString(reply).answers
+        assert [each.refused.metadata.get(OUTCOME, "") for each in found] == outcomes
+        assert found[2].done.duplicate
+    assert to_error(found[0].refused).definite is False
+    assert to_error(found[1].refused).definite
+
+
 async def refused_by(place: Place) -> tuple[grpc.StatusCode, TandemqError]:
+    """What a call is refused with."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await answered_by(place)
+    return caught.value.code(), from_rpc_error(caught.value)
+
+
+async def answered_by(place: Place) -> bytes:
     """A real call over a socket, which `unary` answers from there."""
 
     async def call(request: bytes, context: Any) -> bytes:
         members: Any = place
-        return await forward.unary(members, "Forwarding/Call", request, context, lambda: place.domain, place.answer)
+        return await forward.unary(
+            members, "Forwarding/Call", request, context, lambda: place.domain, place.answer, doubt=doubted
+        )
 
     handler = grpc.method_handlers_generic_handler(
         "tests.Forwarding", {"Call": grpc.unary_unary_rpc_method_handler(call)}
@@ -63,11 +91,10 @@ async def refused_by(place: Place) -> tuple[grpc.StatusCode, TandemqError]:
     await server.start()
     try:
         async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await channel.unary_unary(METHOD)(b"", timeout=60)
+            reply: bytes = await channel.unary_unary(METHOD)(b"", timeout=60)
+            return reply
     finally:
         await server.stop(None)
-    return caught.value.code(), from_rpc_error(caught.value)
 
 
 async def test_what_was_sent_nowhere_was_certainly_not_done() -> None:
