@@ -214,8 +214,9 @@ async def _seen_by(context: Context) -> dict[str, int]:
 
 
 async def _may_retry(members: Members, context: Context, error: grpc.aio.AioRpcError) -> bool:
-    """The connection to the master broke: wait for the next one while the caller has time."""
-    if error.code() is not grpc.StatusCode.UNAVAILABLE or came_over_a_hop(context):
+    """The connection to the master broke, or it is none any more: wait for the next one while the caller has time."""
+    away = error.code() is grpc.StatusCode.UNAVAILABLE or from_rpc_error(error).metadata.get(OUTCOME) == UNKNOWN
+    if not away or came_over_a_hop(context):
         return False
     if time_left_s(context, members.park_ms) < 0.1:
         return False
