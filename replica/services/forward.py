@@ -213,10 +213,14 @@ async def _seen_by(context: Context) -> dict[str, int]:
         await abort(context, refusal(Reason.REASON_BAD_REQUEST, str(error)))
 
 
+def is_away(error: grpc.aio.AioRpcError) -> bool:
+    """Whoever was called is not there, or no master any more: the next one may know of the call."""
+    return error.code() is grpc.StatusCode.UNAVAILABLE or from_rpc_error(error).metadata.get(OUTCOME) == UNKNOWN
+
+
 async def _may_retry(members: Members, context: Context, error: grpc.aio.AioRpcError) -> bool:
     """The connection to the master broke, or it is none any more: wait for the next one while the caller has time."""
-    away = error.code() is grpc.StatusCode.UNAVAILABLE or from_rpc_error(error).metadata.get(OUTCOME) == UNKNOWN
-    if not away or came_over_a_hop(context):
+    if not is_away(error) or came_over_a_hop(context):
         return False
     if time_left_s(context, members.park_ms) < 0.1:
         return False

@@ -257,7 +257,7 @@ class CompletionHandlers:
                     )
                     return list(WaitCompletionResponse.FromString(answer).statuses)
                 except grpc.aio.AioRpcError as error:
-                    if error.code() is not grpc.StatusCode.UNAVAILABLE:
+                    if not forward.is_away(error):
                         return []
             try:
                 async with asyncio.timeout(min(forward.LOOK_S, max(0.001, until - loop.time()))):
