@@ -327,7 +327,7 @@ def broken(pair: Pair) -> Iterator[tuple[str, str]]:
     if found is None:
         return
     pair.run.count("macro queues followed")
-    for point in found.points:
+    for point in sorted(found.points):
         pair.run.sometimes(point)
     problems = [*found.problems, *found.fates.problems, *found.fates.at_rest()]
     for book in books:
