@@ -360,7 +360,7 @@ class Drain(SimClient):
                 if ready:
                     self.run.violation(BLOCKED, f"messages of {ready} are ready, and {macro.name} gives none")
                 break
-        for name in {member.queue for macro in await client.list_macros() for member in macro.members}:
+        for name in sorted({member.queue for macro in await client.list_macros() for member in macro.members}):
             if not (await client.get_queue(name)).open_members:
                 await client.open_queue(name)
 
