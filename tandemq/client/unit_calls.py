@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import NamedTuple
 
 from tandemq.client.calls import TRANSACTION_SERVICE, Caller
@@ -93,23 +94,27 @@ class UnitCalls:
         """Sends what waits, as far as calls may be unanswered."""
         while lane.in_flight < IN_FLIGHT and (units := _next(lane.waiting)):
             lane.in_flight += 1
-            task = asyncio.create_task(self._send(lane, units))
+            task = asyncio.create_task(self._send(units))
             self._sending.add(task)
-            task.add_done_callback(self._sending.discard)
+            task.add_done_callback(partial(self._sent, lane, units))
         if not lane.in_flight:
             del self.lanes[lane.name]
 
-    async def _send(self, lane: Lane, units: list[Asked]) -> None:
-        try:
-            if len(units) == 1 or self._by_one:
-                await asyncio.gather(*(self._answer(each) for each in units))
-            else:
-                await self._together(units)
-        finally:
-            for each in units:
-                _fail(each, Closed("CLOSED", "the client was closed before this unit of work was answered"))
-            lane.in_flight -= 1
-            self._go_on(lane)
+    async def _send(self, units: list[Asked]) -> None:
+        if len(units) == 1 or self._by_one:
+            await asyncio.gather(*(self._answer(each) for each in units))
+        else:
+            await self._together(units)
+
+    def _sent(self, lane: Lane, units: list[Asked], task: asyncio.Task[None]) -> None:
+        """Not left to the task: one that is cancelled before it begins runs nothing of its own."""
+        self._sending.discard(task)
+        fault = None if task.cancelled() else task.exception()
+        text = "the client was closed before this unit of work was answered"
+        for each in units:
+            _fail(each, fault or Closed("CLOSED", text))
+        lane.in_flight -= 1
+        self._go_on(lane)
 
     async def _together(self, units: list[Asked]) -> None:
         request = pb.TransactManyRequest(units=[each.request for each in units])
@@ -180,6 +185,6 @@ def _set(asked: Asked, answer: pb.TransactResponse) -> None:
         asked.answer.set_result(answer)
 
 
-def _fail(asked: Asked, error: TandemqError) -> None:
+def _fail(asked: Asked, error: BaseException) -> None:
     if not asked.answer.done():
         asked.answer.set_exception(error)

@@ -15,7 +15,7 @@ from tandemq.client.unit_calls import IN_FLIGHT, UNITS_MAX
 from tandemq.errors import Closed, Denied, ResourceExhausted, TandemqError, TimedOut, Unreachable
 from tandemq.v1 import common_pb2 as common
 from tandemq.v1 import transaction_service_pb2 as pb
-from tests.support.until import until
+from tests.support.until import OUTER_S, until
 from tests.unit.client.fake import FakeMember, refuse
 
 SERVICE = "/tandemq.v1.TransactionService/"
@@ -175,6 +175,25 @@ async def test_a_client_that_is_closed_says_so_to_who_waits(member: FakeMember, 
     await client.close()
     found = await asyncio.gather(*tasks, return_exceptions=True)
     assert [(type(each), each.definite) for each in found[2:]] == [(Closed, True)] * 3
+
+
+async def test_a_client_that_is_closed_as_a_call_begins_leaves_nobody_waiting(
+    member: FakeMember, master: Master
+) -> None:
+    """What sends the call has not run yet, and never does."""
+    client = aio.connect(member.endpoint)
+    tasks = asked(client, 5)
+    await until(lambda: len(master.alone) >= IN_FLIGHT, "calls are under way")
+    calls = client.links.unit_calls(client.links.own)
+    (lane,) = calls.lanes.values()
+    lane.in_flight -= 1
+    calls._go_on(lane)
+    calls.close()
+    found = await asyncio.wait_for(asyncio.gather(*tasks[2:], return_exceptions=True), OUTER_S)
+    assert {type(each) for each in found} == {Closed}
+    lane.in_flight += 1
+    await client.close()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def test_nobody_waits_longer_than_a_call_of_its_own_would_take(member: FakeMember, master: Master) -> None:
