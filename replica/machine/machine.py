@@ -13,6 +13,7 @@ from heapq import merge
 
 from replica.machine import views
 from replica.machine.apply.apply import apply
+from replica.machine.plan.members import queues_of
 from replica.machine.rows import snapshot as snapshots
 from replica.machine.state.changes import Applied, Changes, next_record
 from replica.machine.state.config import milliseconds
@@ -113,7 +114,7 @@ class Machine:
         """
         macro, queue_id = self.state.macros.by_name.get(name), self.state.ids.get(name)
         known = macro.members if macro is not None else () if queue_id is None else (queue_id,)
-        queues = [self.state.queues[each] for each in known]
+        queues = queues_of(self.state, known)
         return min((milliseconds(queue.config.lease_duration) for queue in queues), default=0)
 
     def requires_two(self, queue: str | int) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from replica.machine import Refused
 from replica.machine.plan.fan_in import asked_in_order, check_takes
 from replica.machine.plan.lease import immediate_problem
+from replica.machine.plan.members import queues_of
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
 
@@ -48,7 +49,7 @@ class FanIn:
         state = self.orders.machine.state
         macro = state.macros.by_name[consumer.queue]
         check_takes(macro, producing=False)
-        if consumer.immediate and any(_is_two_way(state.queues[each]) for each in macro.members):
+        if consumer.immediate and any(map(_is_two_way, queues_of(state, macro.members))):
             raise Refused(Reason.REASON_REPLY_REQUIRED, immediate_problem(macro.name), {"queue": macro.name})
         for what, asked in (("a filter", consumer.wanted is not None), ("a unit of work", bool(consumer.unit))):
             if asked:

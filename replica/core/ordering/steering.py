@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from replica.machine.plan.members import queues_of
 from tandemq.v1 import macro_service_pb2 as pb
 
 if TYPE_CHECKING:
@@ -78,8 +79,8 @@ class Steering:
         known, figures = self._figures.get(macro.queue_id, {}), dict[int, _Figure]()
         rows: list[tuple[tuple[int, float, int], int]] = []
         why: dict[int, ChoiceReason] = {}
-        for queue_id in macro.by_priority():
-            queue = state.queues[queue_id]
+        for queue in queues_of(state, macro.by_priority()):
+            queue_id = queue.queue_id
             figure = known.get(queue_id) or _Figure(queue.totals.processed, queue.totals.process_ms, now_ms)
             figure.look(queue.totals, now_ms)
             figures[queue_id], mean_ms = figure, figure.mean_ms

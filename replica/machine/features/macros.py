@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from replica.machine.plan.fan_in import misfit
+from replica.machine.plan.members import queues_of
 from replica.machine.plan.queue import check_free
 from replica.machine.state import config as rules
 from replica.machine.state.errors import Refused
@@ -139,7 +140,7 @@ def _joining(state: State, macro: MacroQueue, call: MacroCall) -> int:
     if len(macro.members) >= state.limits.macro_members_max:
         text = f"macro queue {macro.name} has {len(macro.members)} members, which is the most it may have"
         raise Refused(common_pb2.REASON_QUOTA_EXCEEDED, text, member)
-    others = [state.queues[each] for each in macro.members]
+    others = list(queues_of(state, macro.members))
     if problem := misfit(macro, queue, others):
         text = f"queue {queue.name} cannot be a member of macro queue {macro.name}: {problem}"
         raise Refused(common_pb2.REASON_CONFIG_MISMATCH, text, member)

@@ -22,6 +22,7 @@ from replica.machine.plan.enqueue import (
 from replica.machine.plan.entering import entering, memberless, nobody_takes
 from replica.machine.plan.fan_in import check_takes
 from replica.machine.plan.in_turn import deal_in_turn
+from replica.machine.plan.members import queues_of
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.state.errors import Refused
 from replica.machine.state.groups import hashes_of
@@ -212,9 +213,8 @@ def _takes_all(queue: QueueState, call: EnqueueCall) -> bool:
 
 
 def _in_order(state: State, macro: MacroQueue, ranked: Sequence[int]) -> Iterator[QueueState]:
-    queues = state.queues
     match macro.policy:
         case pb.MACRO_POLICY_SHORTEST_QUEUE | pb.MACRO_POLICY_BY_GROUP:
-            return iter(sorted((queues[queue_id] for queue_id in macro.members), key=lambda queue: queue.length))
+            return iter(sorted(queues_of(state, macro.members), key=lambda queue: queue.length))
         case _:
-            return (queues[queue_id] for queue_id in ranked or macro.by_priority())
+            return queues_of(state, ranked or macro.by_priority())

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from replica.machine.plan.enqueue import EnqueueCall
 from replica.machine.plan.entering import all_refused, entering, memberless, nobody_takes, takes
+from replica.machine.plan.members import queues_of
 from replica.machine.state.errors import Refused
 from replica.machine.state.macros import MacroQueue
 from replica.machine.state.queue import QueueState
@@ -77,7 +78,7 @@ def _members(state: State, macro: MacroQueue, call: EnqueueCall) -> list[QueueSt
     """Those that are to get it. Refused where one that must cannot, whatever it has room for."""
     if not macro.members:
         raise memberless(macro)
-    queues = [state.queues[each] for each in macro.by_priority()]
+    queues = list(queues_of(state, macro.by_priority()))
     able = [queue for queue in queues if takes(queue, call)]
     if not able:
         raise nobody_takes(macro, call)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from replica.machine.plan.lease import unexpired
+from replica.machine.plan.members import queues_of
 from replica.machine.state.errors import Refused
 from replica.machine.state.macros import MacroQueue
 from replica.machine.state.queue import QueueState
@@ -44,7 +45,7 @@ def check_stays(state: State, queue: QueueState, made: admin_pb2.QueueConfig) ->
     """A member changes into nothing that it could not be added as."""
     for macro_id in state.macros.homes.get(queue.queue_id, ()):
         macro = state.macros.by_id[macro_id]
-        others = [state.queues[each] for each in macro.members if each != queue.queue_id]
+        others = [each for each in queues_of(state, macro.members) if each is not queue]
         if problem := misfit(macro, queue, others, made):
             text = f"queue {queue.name} could not be a member of macro queue {macro.name} any more: {problem}"
             facts = {"queue": macro.name, "member": queue.name}
@@ -73,8 +74,7 @@ def asked_in_order(state: State, macro: MacroQueue, now_ms: int, *, immediate: b
     """The member that is served first before the others."""
     time_ms = state.at(now_ms)
     ids = macro.in_turn() if macro.policy == pb.MACRO_POLICY_ROUND_ROBIN else macro.by_priority()
-    found = (state.queues[queue_id] for queue_id in ids)
-    able = (queue for queue in found if _may_give(queue, immediate=immediate))
+    able = (queue for queue in queues_of(state, ids) if _may_give(queue, immediate=immediate))
     match macro.policy:
         case pb.MACRO_POLICY_CHRONOLOGICAL | pb.MACRO_POLICY_MESSAGE_PRIORITY:
             heads = [head for queue in able if (head := _head(queue, time_ms)) is not None]

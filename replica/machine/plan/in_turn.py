@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from replica.machine.plan.enqueue import EnqueueCall
 from replica.machine.plan.entering import memberless, nobody_takes, takes
+from replica.machine.plan.members import queues_of
 from replica.machine.state.macros import MacroQueue
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
@@ -47,11 +48,10 @@ class _Turn:
         """The first one that had no room before the batch."""
 
     def _open(self, state: State, call: EnqueueCall, ids: Iterable[int], lines: Collection[int]) -> Iterator[_Room]:
-        for queue_id in ids:
-            queue = state.queues[queue_id]
+        for queue in queues_of(state, ids):
             if not takes(queue, call):
                 continue
-            room = _room_of(queue, is_full=queue_id in lines)
+            room = _room_of(queue, is_full=queue.queue_id in lines)
             if room.messages > 0:
                 yield room
             else:
