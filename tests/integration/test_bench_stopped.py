@@ -7,10 +7,13 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from tests.support.until import POLL_S
 
 ROOT = Path(__file__).resolve().parents[2]
 JVM_S = 400.0
@@ -67,7 +70,9 @@ def test_what_a_benchmark_started_ends_before_it_does(
     ) as command:
         try:
             while not any(re.search(under_way, text) for text in session(command.pid).values()):
-                assert command.poll() is None, "it ended before its load began"
+                with suppress(subprocess.TimeoutExpired):
+                    code = command.wait(POLL_S)
+                    pytest.fail(f"it ended with {code} before its load began")
             command.send_signal(number)
             _, err = command.communicate()
             assert session(command.pid) == {}
