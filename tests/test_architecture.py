@@ -23,7 +23,7 @@ from replica.machine.state.limits import Limits
 from replica.machine.state.state import State
 from tandemq.peer.v1.record_pb2 import RecordHeader
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
-from tests import test_handoff_rules, test_rules, test_way_rules
+from tests import test_handoff_rules, test_rules, test_side_rules, test_way_rules
 from tests.support.rules_table import RULES
 from tests.test_signposts import MAP, SIGNPOST
 
@@ -152,7 +152,7 @@ def rules_of(text: str) -> list[tuple[str, list[str]]]:
 
 
 def known_rules() -> set[str]:
-    taken_out = (*test_rules.RULES, *test_handoff_rules.RULES, *test_way_rules.RULES)
+    taken_out = (*test_rules.RULES, *test_handoff_rules.RULES, *test_way_rules.RULES, *test_side_rules.RULES)
     return {*RULES, *BUGS, *(rule.name for rule in taken_out)}
 
 

@@ -16,7 +16,7 @@ from tests.test_handoff_rules import RULES as HANDOFF_RULES
 from tests.test_rules import RULES
 
 README = script.SCRIPTS / "README.md"
-TOLD = script.scripts("stories", "protocol", "units", "reactions")
+TOLD = script.scripts("stories", "protocol", "units", "reactions", "sides")
 
 
 def run(text: str) -> list[list[str]]:

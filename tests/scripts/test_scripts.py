@@ -10,7 +10,7 @@ from tests.support import script
 from tests.support.asking import Story
 from tests.support.pair import drive
 
-FOLDERS = ("stories", "protocol", "units", "reactions", "handoff")
+FOLDERS = ("stories", "protocol", "units", "reactions", "sides", "handoff")
 
 
 @pytest.mark.parametrize("path", script.scripts(*FOLDERS), ids=lambda path: f"{path.parent.name}/{path.stem}")

@@ -17,11 +17,13 @@ from tests.support.describing import log_text, messages_on_disk, names, register
 from tests.support.grammar import CommandError, command
 from tests.support.pair import drive
 from tests.support.reacting import Reacting
+from tests.support.siding import QUEUE as SIDED
+from tests.support.siding import Siding
 from tests.support.weighing import Weighing
 from tests.support.writing import Writing
 
 
-class Story(Writing, Batching, Weighing, Reacting):
+class Story(Writing, Batching, Weighing, Reacting, Siding):
     """The whole language over the deterministic pair.
 
     `heed=False` skips every `expect`: what is left are the checks that run at each step and at the end. A rule that is
@@ -239,6 +241,21 @@ class Story(Writing, Batching, Weighing, Reacting):
         named = register.holder == name and register.state is RegisterState.COMMITTED
         return self.expect(named, f"the register does not name {name}: {register}")
 
+    @command("expect COUNT is OP at both sides")
+    def expect_number(self, count: str, name: str) -> list[str]:
+        """Both processes have acted on it, and it was that message."""
+        number = int(count)
+        acted = all(process.acted >= number for process in self.processes.values())
+        known = self.numbered.get(number, "nothing")
+        return self.expect(acted and known == name, f"{number} is {known}, at both: {acted}")
+
+    @command("expect COUNT is chosen at MEMBER")
+    def expect_chosen(self, count: str, member: str) -> list[str]:
+        """That member has a record which says what this number stands for."""
+        selection = self._machine(member).state.named(SIDED).selection
+        is_chosen = selection is not None and selection.following > int(count)
+        return self.expect(is_chosen, f"{count} is not chosen at {member}")
+
     # -- the end ---------------------------------------------------------------------------------------------------
 
     @command("heal")
@@ -273,6 +290,7 @@ class Story(Writing, Batching, Weighing, Reacting):
         self.check_read()
         self.check_batches()
         self.check_weights()
+        self.check_sides()
         self.check_queues()
         self._handoffs_ended()
 

@@ -58,6 +58,7 @@ PLACES = {
         "what is done: delete, move=QUEUE, update=OP, its new payload, or ask: a program says it",
     ),
     "SCOPE": Place("first|all", "first or all"),
+    "LOCKSTEP": Place("plain|selected", "the lockstep of a queue with sides: plain or selected"),
 }
 
 

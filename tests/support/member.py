@@ -94,6 +94,28 @@ class Judge(Protocol):
         """All that followed from one event is carried out."""
 
 
+class Beside(Protocol):
+    """What a member has beside the domain that it shares."""
+
+    def start(self) -> None:
+        """The shared one has started."""
+
+    def on_step(self) -> None:
+        """The shared one has taken a step."""
+
+    def on_session(self) -> None:
+        """Another one with the peer."""
+
+    def tick(self) -> None:
+        """Time has passed."""
+
+    def said(self) -> Any:
+        """In a heartbeat."""
+
+    def heard(self, said: Any) -> None:
+        """In one of the peer."""
+
+
 class Around(Protocol):
     """What a member knows of the pair that it is in."""
 
@@ -106,6 +128,7 @@ class Around(Protocol):
     distrust: bool
     linked: bool
     greeted: set[str]
+    own_of: Callable[[Member], Beside] | None
     wires: dict[str, deque[PeerFrame]]
     transfer_wires: dict[str, deque[TransferFrame]]
     members: dict[str, Member]
@@ -144,6 +167,8 @@ class Member:
         self.transfers: deque[CheckTransfer | StartTransfer] = deque()
         self.receiver: Receiver | None = None
         self.rebuilds: deque[tuple[int, int]] = deque()
+        self.own: Beside | None = None
+        """Where its sides stand; None: it has no queue with sides."""
 
     @property
     def up(self) -> bool:
@@ -185,6 +210,9 @@ class Member:
         self.domain = domain
         domain.start(self.pair.now_ms, self.pair.wall_ms)
         self.dispatch(domain)
+        if self.pair.own_of is not None:
+            self.own = self.pair.own_of(self)
+            self.own.start()
 
     def crash(self, *, written: bool = False) -> None:
         """The process ends. `written`: the batch that was being written reached the disk, but nobody was told."""
@@ -221,6 +249,8 @@ class Member:
                     self._carry_out(domain, order)
         self.pair.listener("step", self, None)
         self.pair.checks.after_dispatch(self)
+        if self.own is not None:
+            self.own.on_step()
 
     def _carry_out(self, domain: Domain, order: Order) -> None:
         match order:
@@ -333,6 +363,8 @@ class Member:
     def tick(self) -> None:
         self.core.on_tick(self.pair.now_ms, self.pair.wall_ms)
         self.dispatch(self.core)
+        if self.own is not None:
+            self.own.tick()
 
     def lost(self, *, refused: bool = False) -> None:
         """The detector's verdict; the shell closes the session first."""
@@ -427,6 +459,8 @@ class Member:
         """As `Session._read_data` does."""
         core = self.core
         met, self.in_session = self.in_session, self.in_session or frame.HasField("hello")
+        if self.own is not None and self.in_session and not met:
+            self.own.on_session()
         try:
             if not take_frame(core, frame, self.pair.now_ms, self.pair.wall_ms, met=met):
                 self.send_hello()

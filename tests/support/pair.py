@@ -18,7 +18,7 @@ from replica.core.state.effects import SetRegister
 from replica.machine import Limits
 from tandemq.peer.v1.peer_service_pb2 import DomainHeartbeat, PeerFrame, TransferFrame
 from tests.support.checks import Checks
-from tests.support.member import NAME, NUMBER, Member, RegisterCall, drive
+from tests.support.member import NAME, NUMBER, Beside, Member, RegisterCall, drive
 
 WALL_MS = 1_700_000_000_000
 TICK_MS = 20
@@ -33,6 +33,8 @@ class Pair:
         self.slow_peer_ms = slow_peer_ms
         self.asks_rights = False
         """Members that start from here on ask about the rights of whoever sends."""
+        self.own_of: Callable[[Member], Beside] | None = None
+        """Makes the domain of its own that each member has from its next start on; None: there is none."""
         self.now_ms = 10_000
         self.registers = MemoryRegisters()
         self.calls: list[RegisterCall] = []
@@ -151,7 +153,11 @@ class Pair:
     def beat(self, sender: Member) -> None:
         """A heartbeat arrives at once."""
         receiver = sender.peer
-        if self.linked and sender.in_session and receiver.up and receiver.in_session and sender.role is Role.MASTER:
+        if not (self.linked and sender.in_session and receiver.up and receiver.in_session):
+            return
+        if sender.own is not None and receiver.own is not None:
+            receiver.own.heard(sender.own.said())
+        if sender.role is Role.MASTER:
             shared = sender.shared
             receiver.core.on_heartbeat(
                 DomainHeartbeat(

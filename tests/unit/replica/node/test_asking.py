@@ -164,9 +164,24 @@ async def test_what_the_peer_asks_for_ends_with_its_session(driver: Driver) -> N
     assert not member.sides.asks.peer
 
 
-async def test_a_side_that_is_served_no_more_asks_for_nothing(driver: Driver) -> None:
+async def test_k3_a_question_is_said_anew_to_each_session(driver: Driver) -> None:
+    """The new master has heard nothing: the side does not wait for the next heartbeat that is due."""
+    member = Member(driver, "b")
+    member.consume()
+    member.sides.on_moved()
+    assert asked_by(member) == 100
+    member.node.beat_wake.clear()
+    member.sides.forget_peer()
+    member.sides.on_moved()
+    assert member.node.beat_wake.is_set()
+
+
+async def test_k3_a_side_that_nobody_uses_any_more_asks_for_nothing(driver: Driver) -> None:
+    """What is selected for nobody is overtaken by nothing: each message is a high one that waits."""
     member = Member(driver, "b")
     _, consumer = member.consume()
+    member.sides.on_moved()
+    assert asked_by(member) == 100
     member.leave(consumer)
     member.sides.on_moved()
     assert asked_by(member) == 0
