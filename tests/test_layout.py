@@ -11,7 +11,7 @@ import importlib.metadata
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from fnmatch import fnmatch
+from fnmatch import translate
 from functools import cache
 from pathlib import Path
 
@@ -187,8 +187,13 @@ def sources() -> dict[str, Module]:
     return {module.name: module for module in modules}
 
 
+@cache
+def one_of(patterns: frozenset[str]) -> re.Pattern[str]:
+    return re.compile("|".join(translate(each) for pattern in patterns for each in (pattern, f"{pattern}.*")) or "(?!)")
+
+
 def within(name: str, patterns: tuple[str, ...] | set[str]) -> bool:
-    return any(fnmatch(name, pattern) or fnmatch(name, f"{pattern}.*") for pattern in patterns)
+    return one_of(frozenset(patterns)).match(name) is not None
 
 
 def impurities(start: Module, modules: dict[str, Module]) -> list[str]:

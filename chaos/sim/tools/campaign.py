@@ -97,14 +97,13 @@ class Result:
 @contextmanager
 def _set_aside() -> Iterator[None]:
     """What is there already is not looked through again after each run: all that was imported, and all that a process
-    holds that runs something else as well. May be nested; the outermost decides. What the process itself has set aside
-    stays so, with all that is there then.
+    holds that runs something else as well. May be nested; the outermost decides, and so does a process that has
+    switched the collector off. What the process itself has set aside stays so, with all that is there then.
     """
-    before = gc.get_freeze_count()
-    if before and not gc.isenabled():
+    if not gc.isenabled():
         yield
         return
-    enabled = gc.isenabled()
+    before = gc.get_freeze_count()  # counts one by one, a tenth of a second in a process that runs all tests
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -113,8 +112,7 @@ def _set_aside() -> Iterator[None]:
     finally:
         if not before:
             gc.unfreeze()
-        if enabled:
-            gc.enable()
+        gc.enable()
 
 
 def run_chunk(works: Works, campaign: Campaign, numbers: range) -> tuple[Tally, Cost]:
