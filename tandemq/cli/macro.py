@@ -157,12 +157,13 @@ def rm(name: str, expected_version: int, yes: bool, target: str | None, timeout_
 def _show(found: Macro, output: str) -> None:
     rows = [_row_of(each) for each in found.members]
     if output == "json":
-        print_json({**_facts_of(found), "members": rows, "choices": dict(found.choices)})
+        weights = _facts_of_weights(found)
+        print_json({**_facts_of(found), "members": rows, "choices": dict(found.choices), **weights})
     elif output == "jsonl":
         print_rows([{"macro": found.name, "version": found.version, **row} for row in rows], "members", output)
     else:
         chosen = {f"chosen: {reason}": count for reason, count in found.choices}
-        print_facts(_facts_of(found) | chosen, output)
+        print_facts(_facts_of(found) | chosen | _facts_of_weights(found), output)
         print_table(rows, tuple(dict.fromkeys(name for row in rows for name in row)) or ("queue", "priority", "handle"))
 
 
@@ -170,7 +171,18 @@ def _row_of(member: MacroMember) -> dict[str, Any]:
     row: dict[str, Any] = {"queue": member.queue, "priority": member.priority, "handle": member.handle}
     if member.mean_response is not None:
         row["mean_response_ms"] = member.mean_response // timedelta(milliseconds=1)
+    if member.share is not None:
+        row["share"] = round(member.share, 6)
     return row
+
+
+def _facts_of_weights(found: Macro) -> dict[str, Any]:
+    """Of the table of weights under its name; empty: there is none that its policy looks at."""
+    if found.weights is None:
+        return {}
+    until = found.weights.valid_until.isoformat(timespec="milliseconds")
+    facts = {"version": found.weights.version, "in_force": found.weights.in_force, "valid_until": until}
+    return {f"weights_{name}": value for name, value in facts.items()}
 
 
 def _facts_of(found: Macro) -> dict[str, Any]:

@@ -46,7 +46,7 @@ from tandemq.client.exporting import Export
 from tandemq.client.filtering import Where
 from tandemq.client.journal import JournalHead, JournalKind, JournalPage, JournalRow, JournalStart
 from tandemq.client.links import Links
-from tandemq.client.macros import Macro, MacroMember, MacroPolicy, Relationship
+from tandemq.client.macros import Macro, MacroMember, MacroPolicy, MacroWeights, Relationship
 from tandemq.client.messages import ReceivedBatch
 from tandemq.client.open_units import Unit, UnitState
 from tandemq.client.outgoing import Attributes, Outgoing
@@ -96,6 +96,7 @@ __all__ = [
     "Macro",
     "MacroMember",
     "MacroPolicy",
+    "MacroWeights",
     "MemberAnswer",
     "NoTarget",
     "Outgoing",

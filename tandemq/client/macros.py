@@ -46,6 +46,19 @@ class MacroMember(NamedTuple):
     """Number of the queue in its domain, never used again."""
     mean_response: timedelta | None = None
     """FASTEST_RESPONSE: from delivery to settlement, as the master has seen it lately; None: nothing is known."""
+    share: float | None = None
+    """What it is dealt of all messages, 0 to 1, where a table of weights is in force; of get_macro alone."""
+
+
+class MacroWeights(NamedTuple):
+    """The table of weights of a macro queue's name (see publish_weights), which overrides its policy while it is valid:
+    of FIRST_AVAILABLE, ROUND_ROBIN, SHORTEST_QUEUE and FASTEST_RESPONSE. A group keeps its member, a copy goes to all.
+    """
+
+    version: int
+    valid_until: datetime
+    in_force: bool
+    """Whether messages are dealt by it now: it is valid, and gives members a weight. Else the policy decides."""
 
 
 class Macro(NamedTuple):
@@ -62,6 +75,8 @@ class Macro(NamedTuple):
     created_at: datetime
     choices: tuple[tuple[str, int], ...] = ()
     """Reasons for which members were chosen, and how often, by the master since it started; of get_macro alone."""
+    weights: MacroWeights | None = None
+    """None: there is no such table; of get_macro alone."""
 
 
 async def create_macro(
@@ -153,9 +168,15 @@ def _macro(found: pb.MacroQueue) -> Macro:
         found.version,
         found.created_at.ToDatetime(UTC),
         tuple((each.reason, each.count) for each in found.choices),
+        _weights(found.weights) if found.HasField("weights") else None,
     )
+
+
+def _weights(found: pb.MacroWeights) -> MacroWeights:
+    return MacroWeights(found.version, found.valid_until.ToDatetime(UTC), found.in_force)
 
 
 def _member(found: pb.MacroMember) -> MacroMember:
     response = found.mean_response.ToTimedelta() if found.HasField("mean_response") else None
-    return MacroMember(found.queue, found.priority, found.handle, response)
+    share = found.share if found.HasField("share") else None
+    return MacroMember(found.queue, found.priority, found.handle, response, share)

@@ -18,10 +18,10 @@ class WeightTable(NamedTuple):
     - take `shares` of its own queues, when it is answered or later, by its own clock plus `valid_for`;
     - where they are None (expired, or of none of its queues), and where there is no table (WEIGHTS_NOT_FOUND) or no
       answer, go by its own live counters;
-    - change the share of a queue in small steps only (at most a fifth of what it was, each time a version comes): a
-      wrong table must not move all messages at once.
+    - change the share of a queue in small steps only, at most a fifth of all messages at once: a wrong table must not
+      move all messages at once.
 
-    The pair does none of this: it keeps tables, it moves no message by them.
+    A macro queue of the table's name does so (docs/MACRO.md); else the pair moves no message by a table.
     """
 
     name: str

@@ -47,16 +47,28 @@ MACRO_POLICY_DUPLICATE_BEST_EFFORT: MacroPolicy
 MACRO_POLICY_FASTEST_RESPONSE: MacroPolicy
 
 class MacroMember(_message.Message):
-    __slots__ = ("queue", "priority", "handle", "mean_response")
+    __slots__ = ("queue", "priority", "handle", "mean_response", "share")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     HANDLE_FIELD_NUMBER: _ClassVar[int]
     MEAN_RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    SHARE_FIELD_NUMBER: _ClassVar[int]
     queue: str
     priority: int
     handle: int
     mean_response: _duration_pb2.Duration
-    def __init__(self, queue: _Optional[str] = ..., priority: _Optional[int] = ..., handle: _Optional[int] = ..., mean_response: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    share: float
+    def __init__(self, queue: _Optional[str] = ..., priority: _Optional[int] = ..., handle: _Optional[int] = ..., mean_response: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., share: _Optional[float] = ...) -> None: ...
+
+class MacroWeights(_message.Message):
+    __slots__ = ("version", "valid_until", "in_force")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    VALID_UNTIL_FIELD_NUMBER: _ClassVar[int]
+    IN_FORCE_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    valid_until: _timestamp_pb2.Timestamp
+    in_force: bool
+    def __init__(self, version: _Optional[int] = ..., valid_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., in_force: bool = ...) -> None: ...
 
 class MacroChoice(_message.Message):
     __slots__ = ("reason", "count")
@@ -67,7 +79,7 @@ class MacroChoice(_message.Message):
     def __init__(self, reason: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
 
 class MacroQueue(_message.Message):
-    __slots__ = ("name", "relationship", "policy", "members", "version", "created_at", "choices")
+    __slots__ = ("name", "relationship", "policy", "members", "version", "created_at", "choices", "weights")
     NAME_FIELD_NUMBER: _ClassVar[int]
     RELATIONSHIP_FIELD_NUMBER: _ClassVar[int]
     POLICY_FIELD_NUMBER: _ClassVar[int]
@@ -75,6 +87,7 @@ class MacroQueue(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     CHOICES_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     relationship: Relationship
     policy: MacroPolicy
@@ -82,7 +95,8 @@ class MacroQueue(_message.Message):
     version: int
     created_at: _timestamp_pb2.Timestamp
     choices: _containers.RepeatedCompositeFieldContainer[MacroChoice]
-    def __init__(self, name: _Optional[str] = ..., relationship: _Optional[_Union[Relationship, str]] = ..., policy: _Optional[_Union[MacroPolicy, str]] = ..., members: _Optional[_Iterable[_Union[MacroMember, _Mapping]]] = ..., version: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., choices: _Optional[_Iterable[_Union[MacroChoice, _Mapping]]] = ...) -> None: ...
+    weights: MacroWeights
+    def __init__(self, name: _Optional[str] = ..., relationship: _Optional[_Union[Relationship, str]] = ..., policy: _Optional[_Union[MacroPolicy, str]] = ..., members: _Optional[_Iterable[_Union[MacroMember, _Mapping]]] = ..., version: _Optional[int] = ..., created_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., choices: _Optional[_Iterable[_Union[MacroChoice, _Mapping]]] = ..., weights: _Optional[_Union[MacroWeights, _Mapping]] = ...) -> None: ...
 
 class CreateMacroRequest(_message.Message):
     __slots__ = ("request_id", "domain", "name", "relationship", "policy")

@@ -89,7 +89,8 @@ def _read(orders: Desk, call: ReadCall) -> WeightsDone | MacrosDone:
 def _steered(orders: Desk, name: str) -> macros.ShownMacro:
     """With what its master knows of its members."""
     state, steering = orders.machine.state, orders.steering
-    shown, macro_id = macros.shown_macro(state, name), state.macros.by_name[name].queue_id
+    shown = macros.shown_weights(state, name, state.at(orders.time_ms))
+    macro_id = state.macros.by_name[name].queue_id
     members = (each._replace(mean_ms=steering.mean_ms(macro_id, each.queue_id)) for each in shown.members)
     return shown._replace(members=tuple(members), choices=steering.choices(macro_id))
 

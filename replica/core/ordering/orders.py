@@ -313,7 +313,7 @@ class Orders:
             return
         if macro is not None and plan.header.HasField("txn"):
             self._order_dealt(pending, plan.header)
-            self.steering.chose(macro, 0, self.time_ms)
+            self.steering.chose(macro, 0, self.time_ms, weighed=plan.header.txn.deal.weighed > 0)
             return
         op = plan.header.enqueue
         if macro is not None:
@@ -329,7 +329,7 @@ class Orders:
                 self._enqueue(pending, waits=False, full=True)
                 return
         if macro is not None and op.first_index:
-            self.steering.chose(macro, op.queue_id, self.time_ms)
+            self.steering.chose(macro, op.queue_id, self.time_ms, weighed=op.weighed > 0)
         self.room_bytes -= len(pending.batch)
         held = None
         if pending.waiter is None:

@@ -37,6 +37,8 @@ class ChoiceReason(StrEnum):
     FASTEST = "FASTEST"
     FEWEST = "FEWEST"
     """Another one is as fast, and holds more that is not settled."""
+    WEIGHTS = "WEIGHTS"
+    """A table of weights is in force, and no figures are looked at (M9)."""
 
 
 @dataclass(slots=True)
@@ -100,9 +102,9 @@ class Steering:
         self._figures[macro.queue_id], self._why = figures, why
         return [queue_id for _, queue_id in rows]
 
-    def chose(self, macro: MacroQueue, queue_id: int, now_ms: int) -> None:
-        """A batch enters it, or several members: 0."""
-        why = self._why.get(queue_id, ChoiceReason.POLICY)
+    def chose(self, macro: MacroQueue, queue_id: int, now_ms: int, *, weighed: bool = False) -> None:
+        """A batch enters it, or several members: 0. `weighed`: by a table of weights."""
+        why = ChoiceReason.WEIGHTS if weighed else self._why.get(queue_id, ChoiceReason.POLICY)
         figure = self._figures.get(macro.queue_id, {}).get(queue_id)
         if figure is not None:
             figure.chosen_ms = now_ms

@@ -21,7 +21,7 @@ from replica.machine.apply.sides import apply_passed, apply_select, apply_side
 from replica.machine.apply.stage import apply_staging, end_staged, note_unit, take_staged
 from replica.machine.apply.time import apply_expire, end_lease, place, return_messages, return_undone
 from replica.machine.features.batches import note_acked, note_batch
-from replica.machine.features.macros import apply_macro, note_dealt
+from replica.machine.features.macros import apply_macro, charge, note_dealt
 from replica.machine.features.readers import apply_reader
 from replica.machine.features.rights import apply_rights
 from replica.machine.features.weights import apply_weights
@@ -167,6 +167,9 @@ def _txn(state: State, log_index: int, epoch: int, header: record_pb2.RecordHead
         run = dealt_run(log_index, epoch, op.deal, op.enqueues)
         sender = op.deal.macro_id, op.deal.client_id
         state.producers.add(*sender, run, header.time_ms, header.request_hash & 0xFFFFFFFF)
+    if op.deal.weighed:
+        counts = [(each.queue_id, each.count - len(each.refusals) - len(each.duplicates)) for each in op.enqueues]
+        charge(state, op.deal.macro_id, header.time_ms, counts)
     # A queue that got messages and gave answers needs the body for either.
     holders = sum(enqueue.first_index > 0 for enqueue in op.enqueues) + len({reply.queue_id for reply in op.replies})
     if holders > 1:
@@ -269,6 +272,9 @@ def _note_sender(state: State, header: record_pb2.RecordHeader, op: record_pb2.E
     if op.macro_id:
         if op.first_index:
             state.macros.by_id[op.macro_id].last = op.queue_id
+        if op.weighed:
+            entered = op.count - len(op.refusals) - len(op.duplicates)
+            charge(state, op.macro_id, header.time_ms, [(op.queue_id, entered)])
         run = run._replace(queue_id=op.queue_id)
     if op.client_id:
         fingerprint = header.request_hash & 0xFFFFFFFF

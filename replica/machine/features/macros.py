@@ -15,10 +15,12 @@ import msgspec
 from replica.machine.plan.fan_in import misfit
 from replica.machine.plan.members import queues_of
 from replica.machine.plan.queue import check_free
+from replica.machine.plan.weighed import STEERED, table_in_force
 from replica.machine.state import config as rules
 from replica.machine.state.errors import Refused
 from replica.machine.state.macros import MacroQueue, Macros
 from replica.machine.state.state import State
+from replica.machine.state.weighing import Weighing, weighed
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import macro_service_pb2 as pb
@@ -193,11 +195,27 @@ def note_dealt(state: State, op: record_pb2.EnqueueOp, ordinals: Sequence[int]) 
         del dealt[name]
 
 
+def charge(state: State, macro_id: int, time_ms: int, dealt: Sequence[tuple[int, int]]) -> None:
+    """A batch was dealt by the table of the macro queue's name (M9): queues, and how many messages each has of it."""
+    macro = state.macros.by_id[macro_id]
+    macro.weighing = weighed(state.weights[macro.name], macro.members, macro.weighing, time_ms)
+    macro.weighing.charge(dealt)
+
+
 class ShownMember(NamedTuple):
     queue: str
     priority: int
     queue_id: int
     mean_ms: int | None = None  # how soon it settles, as the master has seen it; None: nobody knows
+    share: int | None = None  # parts of a million that it is dealt; None: no table of weights is in force
+
+
+class ShownWeights(NamedTuple):
+    """The table of weights under its name, where its policy looks at one."""
+
+    version: int
+    until_ms: int
+    in_force: bool
 
 
 class ShownMacro(NamedTuple):
@@ -210,6 +228,7 @@ class ShownMacro(NamedTuple):
     created_ms: int
     members: tuple[ShownMember, ...]
     choices: tuple[tuple[str, int], ...] = ()  # reasons of its choices, and how often, at the master since it started
+    weights: ShownWeights | None = None
 
 
 def shown_macro(state: State, name: str) -> ShownMacro:
@@ -217,6 +236,21 @@ def shown_macro(state: State, name: str) -> ShownMacro:
     macro = named_macro(state, name)
     members = tuple(ShownMember(state.queues[each].name, how, each) for each, how in macro.members.items())
     return ShownMacro(macro.name, macro.relationship, macro.policy, macro.version, macro.created_ms, members)
+
+
+def shown_weights(state: State, name: str, time_ms: int) -> ShownMacro:
+    """With what the table of its name does at this domain time, and whether its policy looks at it at all."""
+    shown, macro = shown_macro(state, name), state.macros.by_name[name]
+    table = state.weights.get(name)
+    if table is None or not macro.is_producer or macro.policy not in STEERED:
+        return shown
+    in_force = table_in_force(state, macro, time_ms) is not None
+    shown = shown._replace(weights=ShownWeights(table.version, table.valid_until_ms, in_force))
+    if not in_force:
+        return shown
+    shares = weighed(table, macro.members, macro.weighing, time_ms).shares
+    members = (each._replace(share=shares.get(each.queue_id, 0)) for each in shown.members)
+    return shown._replace(members=tuple(members))
 
 
 def page_of_macros(state: State, after: str, most: int) -> tuple[list[ShownMacro], str]:
@@ -245,6 +279,7 @@ class MacroRow(msgspec.Struct, array_like=True):
     members: list[tuple[int, int]]
     last: int
     dealt: list[tuple[str, int]] = msgspec.field(default_factory=list)
+    weighing: Weighing | None = None
 
 
 def macro_rows(state: State) -> list[MacroRow]:
@@ -259,6 +294,7 @@ def macro_rows(state: State) -> list[MacroRow]:
             list(macro.members.items()),
             macro.last,
             list(macro.dealt.items()),
+            macro.weighing,
         )
         for _, macro in sorted(state.macros.by_id.items())
     ]
@@ -278,6 +314,7 @@ def macros_of(rows: Sequence[MacroRow]) -> Macros:
                 dict(row.members),
                 row.last,
                 OrderedDict(row.dealt),
+                weighing=row.weighing,
             )
         )
     return made

@@ -167,6 +167,8 @@ def _checked_weights(state: State, call: PublishWeightsCall) -> dict[int, float]
 def apply_weights(state: State, time_ms: int, op: record_pb2.WeightsOp) -> None:
     if op.action == record_pb2.WEIGHTS_ACTION_DELETE:
         del state.weights[op.name]
+        if (macro := state.macros.by_name.get(op.name)) is not None:
+            macro.weighing = None  # it goes by live figures, and shares that come begin where those leave it
         return
     assert op.action == record_pb2.WEIGHTS_ACTION_PUBLISH, "an action without a meaning"
     assert op.version == state.weights_version + 1, "a version is given once, and none is left out"

@@ -21,9 +21,10 @@ from replica.machine.plan.enqueue import (
 )
 from replica.machine.plan.entering import entering, memberless, nobody_takes
 from replica.machine.plan.fan_in import check_takes
-from replica.machine.plan.in_turn import deal_in_turn
+from replica.machine.plan.in_turn import DealingTurns, InTurn, deal_in_turn
 from replica.machine.plan.members import queues_of
 from replica.machine.plan.reply_copies import check_reply_tos
+from replica.machine.plan.weighed import ByWeight, table_in_force
 from replica.machine.state.errors import Refused
 from replica.machine.state.groups import hashes_of
 from replica.machine.state.macros import MacroQueue
@@ -64,9 +65,13 @@ def plan_deal(
         return Fresh(_by_group(state, now_ms, macro, call, lines))
     if macro.policy in (pb.MACRO_POLICY_DUPLICATE, pb.MACRO_POLICY_DUPLICATE_BEST_EFFORT):
         return Fresh(plan_copies_at_members(state, now_ms, macro, call, lines))
+    time_ms = state.at(now_ms)
+    if (table := table_in_force(state, macro, time_ms)) is not None:
+        by_weight = ByWeight(state, macro, call, lines, table, time_ms)
+        return Fresh(_weighed(_in_turn(state, now_ms, macro, call, lines, by_weight), table.version))
     if macro.policy == pb.MACRO_POLICY_ROUND_ROBIN:
-        return Fresh(_in_turn(state, now_ms, macro, call, lines))
-    home = _home_of_ids(state, macro, call, state.at(now_ms)) if call.columns.dedup_ids else None
+        return Fresh(_in_turn(state, now_ms, macro, call, lines, InTurn(state, call, macro.in_turn(), lines)))
+    home = _home_of_ids(state, macro, call, time_ms) if call.columns.dedup_ids else None
     queue, full = (home, home.queue_id in lines) if home is not None else _chosen(state, macro, call, lines, ranked)
     if call.columns.reply_tos:
         check_reply_tos(queue, call.columns.reply_tos)
@@ -79,13 +84,19 @@ def plan_deal(
 
 
 def _in_turn(
-    state: State, now_ms: int, macro: MacroQueue, call: EnqueueCall, lines: Collection[int]
+    state: State, now_ms: int, macro: MacroQueue, call: EnqueueCall, lines: Collection[int], turn: DealingTurns
 ) -> record_pb2.RecordHeader:
     def known(name: str) -> int:
         queue = _dealt_before(state, macro, name, state.at(now_ms))
         return queue.queue_id if queue is not None else 0
 
-    return _dealt(state, now_ms, macro, call, deal_in_turn(state, macro, call, lines, known), lines)
+    return _dealt(state, now_ms, macro, call, deal_in_turn(macro, call, turn, known), lines)
+
+
+def _weighed(header: record_pb2.RecordHeader, version: int) -> record_pb2.RecordHeader:
+    """It says by which table, so that whoever applies it charges the members for it."""
+    (header.txn.deal if header.HasField("txn") else header.enqueue).weighed = version
+    return header
 
 
 def _by_group(

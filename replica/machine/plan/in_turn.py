@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 from replica.machine.plan.enqueue import EnqueueCall
 from replica.machine.plan.entering import memberless, nobody_takes, takes
@@ -21,7 +22,7 @@ _NO_LIMIT = 1 << 62
 
 
 @dataclass(slots=True)
-class _Room:
+class MemberRoom:
     """What a member has left while a batch is dealt."""
 
     queue_id: int
@@ -37,28 +38,40 @@ class _Room:
         self.payload_bytes -= size
 
 
-class _Turn:
+class DealingTurns(Protocol):
+    """Says whose turn it is while a batch is dealt."""
+
+    def next_for(self, size: int, /) -> MemberRoom | None:
+        """Who takes a message of that size; the next one's turn begins behind it. None: nobody does."""
+
+    def refuses(self, size: int, /) -> MemberRoom | None:
+        """Who refuses what nobody takes; as full, where it is not too large for all. None: no member is open."""
+
+
+class InTurn:
     """Members in turn, each looked at when it is reached: those behind it cost nothing."""
 
     def __init__(self, state: State, call: EnqueueCall, ids: Iterable[int], lines: Collection[int]) -> None:
         """`lines`: queues for whose room others wait; those are full for everybody who comes."""
         self._ahead = self._open(state, call, ids, lines)
-        self._behind: list[_Room] = []
-        self.full: _Room | None = None
+        self._behind: list[MemberRoom] = []
+        self.full: MemberRoom | None = None
         """The first one that had no room before the batch."""
 
-    def _open(self, state: State, call: EnqueueCall, ids: Iterable[int], lines: Collection[int]) -> Iterator[_Room]:
+    def _open(
+        self, state: State, call: EnqueueCall, ids: Iterable[int], lines: Collection[int]
+    ) -> Iterator[MemberRoom]:
         for queue in queues_of(state, ids):
             if not takes(queue, call):
                 continue
-            room = _room_of(queue, is_full=queue.queue_id in lines)
+            room = room_of(queue, is_full=queue.queue_id in lines)
             if room.messages > 0:
                 yield room
             else:
                 self.full = self.full or room
 
-    def next_for(self, size: int) -> _Room | None:
-        """Who takes a message of that size; the next one's turn begins behind it. None: nobody does."""
+    def next_for(self, size: int) -> MemberRoom | None:
+        """See `DealingTurns`."""
         passed = len(self._behind)
         for _ in range(2):  # up to the last member, then from the first one on
             for room in self._ahead:
@@ -70,26 +83,24 @@ class _Turn:
         self._ahead, self._behind = iter(everyone[passed:]), everyone[:passed]
         return None
 
-    def refuses(self, size: int) -> _Room | None:
-        """Who refuses what nobody takes; as full, where it is not too large for all. None: no member is open."""
+    def refuses(self, size: int) -> MemberRoom | None:
+        """See `DealingTurns`."""
         ahead = list(self._ahead)
         self._ahead = iter(ahead)
         everyone = [*ahead, *self._behind, *([self.full] if self.full else ())]
         return next((room for room in everyone if size <= room.largest), everyone[0] if everyone else None)
 
 
-def _room_of(queue: QueueState, *, is_full: bool) -> _Room:
+def room_of(queue: QueueState, *, is_full: bool) -> MemberRoom:
     config = queue.config
     if config.overflow == admin_pb2.OVERFLOW_DROP_HEAD:
-        return _Room(queue.queue_id, 0 if is_full else _NO_LIMIT, _NO_LIMIT, config.max_message_bytes)
+        return MemberRoom(queue.queue_id, 0 if is_full else _NO_LIMIT, _NO_LIMIT, config.max_message_bytes)
     messages = 0 if is_full else config.max_length - queue.length
     left = config.max_bytes - queue.bytes if config.max_bytes else _NO_LIMIT
-    return _Room(queue.queue_id, messages, left, config.max_message_bytes)
+    return MemberRoom(queue.queue_id, messages, left, config.max_message_bytes)
 
 
-def deal_in_turn(
-    state: State, macro: MacroQueue, call: EnqueueCall, lines: Collection[int], known: Callable[[str], int]
-) -> Places:
+def deal_in_turn(macro: MacroQueue, call: EnqueueCall, turn: DealingTurns, known: Callable[[str], int]) -> Places:
     """Whoever gets the last message that enters stands last, for its turn is over with the record.
 
     `known`: the queue that was dealt a message with this dedup id, 0: none; it is found to be there. What finds all
@@ -97,9 +108,9 @@ def deal_in_turn(
     """
     if not macro.members:
         raise memberless(macro)
-    turn, columns, places = _Turn(state, call, macro.in_turn(), lines), call.columns, Places()
+    columns, places = call.columns, Places()
     homes: dict[str, int] = {}  # by dedup id
-    refuser: _Room | None = None
+    refuser: MemberRoom | None = None
     last = 0
     for ordinal, size in enumerate(columns.sizes):
         name = columns.dedup_id(ordinal) if columns.dedup_ids else ""

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from replica.machine.sets.ring import Ring
+from replica.machine.state.weighing import Weighing
 from tandemq.v1 import macro_service_pb2 as pb
 
 
@@ -21,6 +22,7 @@ class MacroQueue:
     last: int = 0  # the queue that was chosen last of a producer with turns; 0: none yet, or it is no member any more
     dealt: OrderedDict[str, int] = field(default_factory=OrderedDict)  # member by dedup id, the newest last
     ring: Ring = field(default_factory=Ring)  # BY_GROUP: of the members
+    weighing: Weighing | None = None  # since a batch was dealt by a table of weights
 
     @property
     def is_producer(self) -> bool:
@@ -70,6 +72,8 @@ class Macros:
             macro.last = ids[at - 1] if len(ids) > 1 else 0
         del macro.members[queue_id]
         macro.ring.discard(queue_id)
+        if macro.weighing is not None:
+            macro.weighing.forget(queue_id)
         for name in [name for name, home in macro.dealt.items() if home == queue_id]:
             del macro.dealt[name]
         for known in (self.homes, self.of_member):

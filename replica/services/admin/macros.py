@@ -11,6 +11,7 @@ import grpc
 from replica.core.state.calls import ReadMacros
 from replica.machine import MacroCall
 from replica.machine.features.macros import ADD, CREATE, DELETE, PAGE_MACROS_MAX, REMOVE, shown_macro
+from replica.machine.state.weighing import WHOLE
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
@@ -193,5 +194,10 @@ def _shown(macro: ShownMacro) -> pb.MacroQueue:
         member = made.members.add(queue=each.queue, priority=each.priority, handle=each.queue_id)
         if each.mean_ms is not None:
             member.mean_response.FromMilliseconds(each.mean_ms)
+        if each.share is not None:
+            member.share = each.share / WHOLE
+    if macro.weights is not None:
+        made.weights.version, made.weights.in_force = macro.weights.version, macro.weights.in_force
+        made.weights.valid_until.FromMilliseconds(macro.weights.until_ms)
     made.created_at.FromMilliseconds(macro.created_ms)
     return made
