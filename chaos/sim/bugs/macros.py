@@ -15,6 +15,7 @@ from replica.core.delivery.fan_in import FanIn
 from replica.machine.plan.deal import plan_deal
 from replica.machine.plan.duplicating import plan_copies_at_members
 from replica.machine.plan.fan_in import asked_in_order
+from replica.machine.plan.weighed import table_in_force
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from replica.machine import EnqueueCall
     from replica.machine.plan.enqueue import EnqueuePlan
     from replica.machine.plan.fan_in import MemberAsked
+    from replica.machine.state.feature_rows import WeightTable
     from replica.machine.state.macros import MacroQueue
     from replica.machine.state.state import State
     from tandemq.peer.v1.record_pb2 import RecordHeader
@@ -93,6 +95,14 @@ def heads_are_not_held(patch: Patch) -> None:
         return header
 
     patch.setattr(FanIn, "plan", plan)
+
+
+@bug("weights-used-after-end", "M9", "A table of weights deals on when its time is over.", PROFILE)
+def weights_outlive_their_end(patch: Patch) -> None:
+    def table(state: State, macro: MacroQueue, _time_ms: int) -> WeightTable | None:
+        return table_in_force(state, macro, 0)
+
+    patch.setattr(replica.machine.plan.deal, "table_in_force", table)
 
 
 @bug("oldest-by-member", "M5", "CHRONOLOGICAL asks the members in the order of adding.", PROFILE)

@@ -48,6 +48,8 @@ def draw_macros(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tup
     if stream.random() < 0.7:
         drawing.shuffler(closed)
     drawing.admin(handoffs)
+    if stream.random() < 0.5:
+        drawing.weigher()
     return tuple(drawing.found)
 
 
@@ -117,6 +119,15 @@ class _Draw:
             first, second = self._times(2)
             calls.append(Call(first, "remove", {"member": out, "macro": macro}))
             calls.append(Call(second, "add", {"member": out, "macro": macro, "priority": pick((0, 9))}))
+        self._add("shuffler", self._with_deaths(calls), {})
+
+    def weigher(self) -> None:
+        """Tables of weights under the name of a macro queue, each valid for a while."""
+        pick, name, calls = self.stream.choice, self.stream.choice(self.sending), []
+        for at_ms in self._times(pick((1, 2, 3))):
+            weights = " ".join(str(pick((0, 1, 1, 3))) for _ in self.members)
+            table: dict[str, Value] = {"macro": name, "members": " ".join(self.members), "weights": weights}
+            calls.append(Call(at_ms, "weigh", table | {"valid_ms": pick((200, 1_000, 5_000))}))
         self._add("shuffler", self._with_deaths(calls), {})
 
     def admin(self, handoffs: int) -> None:

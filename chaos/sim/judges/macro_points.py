@@ -22,6 +22,8 @@ PASSED_CLOSED = "a closed member passed over by what was sent"
 SERVED_BESIDE_CLOSED = "a macro queue gave something while a member was closed"
 SETTLED_AT_MACRO = "settled by the name of a macro queue"
 CHANGED = "a macro queue changed while it was used"
+WEIGHED = "a macro queue dealt by a table of weights"
+UNWEIGHED = "a table of weights ended, and the policy dealt again"
 
 SENDING = (
     *("FIRST_AVAILABLE", "ROUND_ROBIN", "SHORTEST_QUEUE", "FASTEST_RESPONSE", "BY_GROUP"),
@@ -45,6 +47,8 @@ POINTS: Mapping[str, str] = MappingProxyType(
         SERVED_BESIDE_CLOSED: "M5: the others gave",
         SETTLED_AT_MACRO: "M6: the member that held the lease settled it",
         CHANGED: "M1: a member left it, or joined it",
+        WEIGHED: "M9: while it was valid",
+        UNWEIGHED: "M9: at its end, by the record's time",
         **{used(policy, producer=True): "M2: and a model agrees" for policy in SENDING},
         **{used(policy, producer=False): "M5: and a model agrees" for policy in GIVING},
     }

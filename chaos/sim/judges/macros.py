@@ -20,6 +20,8 @@ from chaos.sim.judges.macro_points import (
     PASSED_CLOSED,
     PASSED_FULL,
     SERVED_BESIDE_CLOSED,
+    UNWEIGHED,
+    WEIGHED,
     used,
 )
 from chaos.sim.judges.shelves import Copy, Shelf, name_of
@@ -35,9 +37,17 @@ SENT = "a batch is dealt as the policy says"
 ONCE = "a batch is dealt once"
 WHOLE = "a duplicate is at all members, or at none"
 GIVEN = "what is received is what the policy says"
+BY_WEIGHT = "a batch is dealt by a table of weights while it is valid, and no longer"
 LOST = "nothing sent to a macro queue is lost"
 
 IN_ORDER = (macro.MACRO_POLICY_FIRST_AVAILABLE, macro.MACRO_POLICY_PRIORITIZED)
+STEERED = (
+    macro.MACRO_POLICY_FIRST_AVAILABLE,
+    macro.MACRO_POLICY_ROUND_ROBIN,
+    macro.MACRO_POLICY_SHORTEST_QUEUE,
+    macro.MACRO_POLICY_FASTEST_RESPONSE,
+)
+"""Policies that a table overrides."""
 COPYING = (macro.MACRO_POLICY_DUPLICATE, macro.MACRO_POLICY_DUPLICATE_BEST_EFFORT)
 
 
@@ -56,6 +66,8 @@ class _Macro:
     """In which that was."""
     groups: dict[str, int] = field(default_factory=dict)
     """The member of each group, since the members changed last."""
+    weighed: int = 0
+    """Version of the table that the last batch was dealt by."""
 
     def by_priority(self) -> list[int]:
         return sorted(self.members, key=lambda each: -self.members[each])
@@ -84,6 +96,8 @@ class Macros:
         self._places = places
         self._macros: dict[int, _Macro] = {}
         self._open: dict[int, set[str]] = {}
+        self._tables: dict[str, pb.WeightsOp] = {}
+        """Of routing weights, by name."""
         self._dealt: set[tuple[int, bytes, int]] = set()
         self._requests: set[bytes] = set()
         self._used = False
@@ -93,6 +107,10 @@ class Macros:
         header, op = stored.header, stored.header.WhichOneof("op")
         if op == "macro":
             self._change(header.macro)
+        elif op == "weights":
+            self._tables.pop(header.weights.name, None)
+            if header.weights.action == pb.WEIGHTS_ACTION_PUBLISH:
+                self._tables[header.weights.name] = header.weights
         elif op == "queue":
             self._note_queue(header.queue)
         elif op == "enqueue" and header.enqueue.macro_id:
@@ -146,6 +164,8 @@ class Macros:
         self.points.add(used(macro.MacroPolicy.Name(of.policy).removeprefix("MACRO_POLICY_"), producer=True))
         if of.policy in COPYING:
             self._copies(stored, of, ops)
+        elif self._is_weighed(stored, of):
+            self._by_weight(stored, of, ops)
         elif of.policy == macro.MACRO_POLICY_BY_GROUP:
             self._by_group(stored, of, ops, batch.messages.group_ids)
         elif of.policy == macro.MACRO_POLICY_ROUND_ROBIN:
@@ -153,7 +173,7 @@ class Macros:
         else:
             self._whole_batch(stored, of, ops)
         for op in ops:
-            if op.first_index and of.policy != macro.MACRO_POLICY_ROUND_ROBIN:
+            if op.first_index and of.policy != macro.MACRO_POLICY_ROUND_ROBIN and not of.weighed:
                 self._turn_to(of, op.queue_id, stored.name.epoch)
 
     def _note_identity(self, stored: logs.Stored, macro_id: int, of: _Macro) -> None:
@@ -167,6 +187,32 @@ class Macros:
             self._dealt.add(key)
         else:
             self._requests.add(header.request_id)
+
+    def _is_weighed(self, stored: logs.Stored, of: _Macro) -> bool:
+        """Whether a table of its name decided, as the record says; and whether one was to."""
+        header, table = stored.header, self._tables.get(of.name)
+        version = header.txn.deal.weighed if header.HasField("txn") else header.enqueue.weighed
+        wanted = 0
+        if table is not None and of.policy in STEERED and header.time_ms < table.valid_until_ms:
+            weights = zip(table.queue_ids, table.weights, strict=True)
+            wanted = table.version if any(weight and each in of.members for each, weight in weights) else 0
+        if version != wanted:
+            self._report(BY_WEIGHT, stored, of, f"deals by version {version} of its table, and {wanted} is valid")
+        if of.weighed and table is not None and table.version == of.weighed and not wanted:
+            self.points.add(UNWEIGHED)
+        of.weighed = version
+        return bool(version)
+
+    def _by_weight(self, stored: logs.Stored, of: _Macro, ops: Sequence[pb.EnqueueOp]) -> None:
+        """To members that are open and have room; the shares themselves are judged by the product's own tests."""
+        self.points.add(WEIGHED)
+        for op in ops:
+            if (count := len(_entered(op))) and (
+                self._state_of(op.queue_id) is False or self._room(op.queue_id) < count
+            ):
+                self._report(SENT, stored, of, f"deals {count} to {self._name_of(op.queue_id)}, which takes no more")
+            if op.first_index:
+                self._turn_to(of, op.queue_id, stored.name.epoch)
 
     def _whole_batch(self, stored: logs.Stored, of: _Macro, ops: Sequence[pb.EnqueueOp]) -> None:
         """FIRST_AVAILABLE, SHORTEST_QUEUE, FASTEST_RESPONSE: one member has all of it."""
