@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tandemq.v1 import queue_admin_service_pb2 as admin
 
 COLUMNS = ("name", "state", "length", "ready", "leased", "last_index", "replication", "domain")
+whose_option = click.option("--domain", default="", help="Whose it is, of a SYSTEM.XMIT queue that several have.")
 
 
 @click.group()
@@ -82,26 +83,28 @@ def ls(prefix: str, target: str | None, timeout_ms: int, output: str) -> None:
 
 @queue.command()
 @click.argument("name")
+@whose_option
 @target_option
 @timeout_option()
 @output_option()
-def info(name: str, target: str | None, timeout_ms: int, output: str) -> None:
+def info(name: str, domain: str, target: str | None, timeout_ms: int, output: str) -> None:
     """Describe one queue.
 
     Example: tandemq queue info orders -o json
     """
-    show(run(target, timeout_ms, lambda client: client.get_queue(name)), output)
+    show(run(target, timeout_ms, lambda client: client.get_queue(name, domain=domain)), output)
 
 
 @queue.command()
 @click.argument("name")
 @attribute_options
 @click.option("--expected-version", type=int, default=0, help="Refuse when it was changed since that version.")
+@whose_option
 @target_option
 @timeout_option()
 @output_option()
 def update(
-    name: str, expected_version: int, target: str | None, timeout_ms: int, output: str, **attributes: Any
+    name: str, expected_version: int, domain: str, target: str | None, timeout_ms: int, output: str, **attributes: Any
 ) -> None:
     """Change the attributes that are given and no others.
 
@@ -118,7 +121,7 @@ def update(
     changed = run(
         target,
         timeout_ms,
-        lambda client: client.update_queue(name, config, fields, expected_version=expected_version),
+        lambda client: client.update_queue(name, config, fields, expected_version=expected_version, domain=domain),
     )
     show(changed, output)
 
@@ -128,6 +131,7 @@ def update(
 @click.option("--if-empty", is_flag=True, help="Refuse when it holds messages.")
 @click.option("--if-unused", is_flag=True, help="Refuse when clients are attached at either member.")
 @click.option("--instance", is_flag=True, help="Destroy the instance of the one member in --target alone.")
+@whose_option
 @yes_option
 @target_option
 @timeout_option()
@@ -135,6 +139,7 @@ def update(
 def rm(
     name: str,
     *,
+    domain: str,
     if_empty: bool,
     if_unused: bool,
     instance: bool,
@@ -157,23 +162,28 @@ def rm(
         print_facts({"queue": name, "deleted": deleted}, output)
         return
     confirm("delete queue", name, yes=yes)
-    removed = run(target, timeout_ms, lambda client: client.delete_queue(name, if_empty=if_empty, if_unused=if_unused))
+    removed = run(
+        target,
+        timeout_ms,
+        lambda client: client.delete_queue(name, if_empty=if_empty, if_unused=if_unused, domain=domain),
+    )
     print_facts({"queue": name, "deleted": True, "removed": removed}, output)
 
 
 @queue.command()
 @click.argument("name")
+@whose_option
 @yes_option
 @target_option
 @timeout_option()
 @output_option()
-def purge(name: str, yes: bool, target: str | None, timeout_ms: int, output: str) -> None:
+def purge(name: str, domain: str, yes: bool, target: str | None, timeout_ms: int, output: str) -> None:
     """Remove every message that is not leased.
 
     Example: tandemq queue purge orders --yes
     """
     confirm("purge queue", name, yes=yes)
-    removed = run(target, timeout_ms, lambda client: client.purge_queue(name))
+    removed = run(target, timeout_ms, lambda client: client.purge_queue(name, domain=domain))
     print_facts({"queue": name, "removed": removed}, output)
 
 

@@ -100,9 +100,10 @@ async def restart_side(client: Linked, name: str, member: str, *, after: int | N
     return (await queue_call(client, "RestartSide", request, admin.RestartSideResponse, name)).queue
 
 
-async def get_queue(client: Linked, name: str) -> admin.QueueInfo:
-    """Describes one queue."""
-    return (await queue_call(client, "GetQueue", admin.GetQueueRequest(name=name), admin.GetQueueResponse, name)).queue
+async def get_queue(client: Linked, name: str, *, domain: str = "") -> admin.QueueInfo:
+    """Describes one queue. `domain`: whose it is, of a transmission queue that several domains have."""
+    request = admin.GetQueueRequest(name=name, domain=domain)
+    return (await queue_call(client, "GetQueue", request, admin.GetQueueResponse, name)).queue
 
 
 async def list_queues(client: Linked, prefix: str = "") -> list[admin.QueueInfo]:
@@ -119,17 +120,25 @@ async def list_queues(client: Linked, prefix: str = "") -> list[admin.QueueInfo]
 
 
 async def update_queue(
-    client: Linked, name: str, config: admin.QueueConfig, fields: Sequence[str], *, expected_version: int = 0
+    client: Linked,
+    name: str,
+    config: admin.QueueConfig,
+    fields: Sequence[str],
+    *,
+    expected_version: int = 0,
+    domain: str = "",
 ) -> admin.QueueInfo:
     """Changes the attributes that `fields` names (names of QueueConfig's fields) to their values in `config`.
 
     A change of the persistence returns when the messages that are persistent by the new rule are on every disk that
     must have them; `saving` of get_queue tells that it is under way.
 
-    With `expected_version` refuses (VERSION_MISMATCH) when the queue was changed since that version.
+    With `expected_version` refuses (VERSION_MISMATCH) when the queue was changed since that version. `domain`: whose
+    the queue is, of a transmission queue that several domains have (BAD_REQUEST without).
     """
     request = admin.UpdateQueueRequest(
         name=name,
+        domain=domain,
         request_id=new_request_id(),
         config=config,
         update_mask=FieldMask(paths=fields),
@@ -138,18 +147,22 @@ async def update_queue(
     return (await queue_call(client, "UpdateQueue", request, admin.UpdateQueueResponse, name)).queue
 
 
-async def delete_queue(client: Linked, name: str, *, if_empty: bool = False, if_unused: bool = False) -> int:
+async def delete_queue(
+    client: Linked, name: str, *, if_empty: bool = False, if_unused: bool = False, domain: str = ""
+) -> int:
     """Deletes a queue; how many messages went with it. With `if_empty` refuses (NOT_EMPTY) when there are any.
 
-    if_unused: refuse (INVALID_STATE) when clients are attached at either member.
+    if_unused: refuse (INVALID_STATE) when clients are attached at either member. `domain`: as of update_queue.
     """
-    request = admin.DeleteQueueRequest(name=name, request_id=new_request_id(), if_empty=if_empty, if_unused=if_unused)
+    request = admin.DeleteQueueRequest(
+        name=name, request_id=new_request_id(), if_empty=if_empty, if_unused=if_unused, domain=domain
+    )
     return (await queue_call(client, "DeleteQueue", request, admin.DeleteQueueResponse, name)).removed
 
 
-async def purge_queue(client: Linked, name: str) -> int:
-    """Removes every message that is not leased; how many."""
-    request = admin.PurgeQueueRequest(name=name, request_id=new_request_id())
+async def purge_queue(client: Linked, name: str, *, domain: str = "") -> int:
+    """Removes every message that is not leased; how many. `domain`: as of update_queue."""
+    request = admin.PurgeQueueRequest(name=name, request_id=new_request_id(), domain=domain)
     return (await queue_call(client, "PurgeQueue", request, admin.PurgeQueueResponse, name)).removed
 
 

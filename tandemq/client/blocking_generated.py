@@ -637,27 +637,35 @@ class Client:
         """
         return self._thread.run(self._inner.restart_side(name, member, after=after))
 
-    def get_queue(self, name: str) -> admin.QueueInfo:
-        """Describes one queue."""
-        return self._thread.run(self._inner.get_queue(name))
+    def get_queue(self, name: str, *, domain: str = "") -> admin.QueueInfo:
+        """Describes one queue. `domain`: whose it is, of a transmission queue that several domains have."""
+        return self._thread.run(self._inner.get_queue(name, domain=domain))
 
     def list_queues(self, prefix: str = "") -> list[admin.QueueInfo]:
         """Describes the queues whose names begin with `prefix`, by name."""
         return self._thread.run(self._inner.list_queues(prefix))
 
     def update_queue(
-        self, name: str, config: admin.QueueConfig, fields: Sequence[str], *, expected_version: int = 0
+        self,
+        name: str,
+        config: admin.QueueConfig,
+        fields: Sequence[str],
+        *,
+        expected_version: int = 0,
+        domain: str = "",
     ) -> admin.QueueInfo:
         """Changes the attributes that `fields` names; a change of the persistence returns when it is carried out."""
-        return self._thread.run(self._inner.update_queue(name, config, fields, expected_version=expected_version))
+        return self._thread.run(
+            self._inner.update_queue(name, config, fields, expected_version=expected_version, domain=domain)
+        )
 
-    def delete_queue(self, name: str, *, if_empty: bool = False, if_unused: bool = False) -> int:
+    def delete_queue(self, name: str, *, if_empty: bool = False, if_unused: bool = False, domain: str = "") -> int:
         """Deletes a queue; how many messages went with it."""
-        return self._thread.run(self._inner.delete_queue(name, if_empty=if_empty, if_unused=if_unused))
+        return self._thread.run(self._inner.delete_queue(name, if_empty=if_empty, if_unused=if_unused, domain=domain))
 
-    def purge_queue(self, name: str) -> int:
-        """Removes every message that is not leased; how many."""
-        return self._thread.run(self._inner.purge_queue(name))
+    def purge_queue(self, name: str, *, domain: str = "") -> int:
+        """Removes every message that is not leased; how many. `domain`: as of update_queue."""
+        return self._thread.run(self._inner.purge_queue(name, domain=domain))
 
     def restore_queue(
         self, name: str, source: str = "", *, request_id: bytes = b"", timeout: float = RESTORE_TIMEOUT_S

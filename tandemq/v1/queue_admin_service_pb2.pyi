@@ -433,10 +433,12 @@ class DestroyReplicatedQueueResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., deleted: bool = ...) -> None: ...
 
 class GetQueueRequest(_message.Message):
-    __slots__ = ("name",)
+    __slots__ = ("name", "domain")
     NAME_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
     name: str
-    def __init__(self, name: _Optional[str] = ...) -> None: ...
+    domain: str
+    def __init__(self, name: _Optional[str] = ..., domain: _Optional[str] = ...) -> None: ...
 
 class GetQueueResponse(_message.Message):
     __slots__ = ("header", "queue")
@@ -467,18 +469,20 @@ class ListQueuesResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., queues: _Optional[_Iterable[_Union[QueueInfo, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class UpdateQueueRequest(_message.Message):
-    __slots__ = ("name", "request_id", "config", "update_mask", "expected_version")
+    __slots__ = ("name", "request_id", "config", "update_mask", "expected_version", "domain")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CONFIG_FIELD_NUMBER: _ClassVar[int]
     UPDATE_MASK_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_VERSION_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
     name: str
     request_id: bytes
     config: QueueConfig
     update_mask: _field_mask_pb2.FieldMask
     expected_version: int
-    def __init__(self, name: _Optional[str] = ..., request_id: _Optional[bytes] = ..., config: _Optional[_Union[QueueConfig, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., expected_version: _Optional[int] = ...) -> None: ...
+    domain: str
+    def __init__(self, name: _Optional[str] = ..., request_id: _Optional[bytes] = ..., config: _Optional[_Union[QueueConfig, _Mapping]] = ..., update_mask: _Optional[_Union[_field_mask_pb2.FieldMask, _Mapping]] = ..., expected_version: _Optional[int] = ..., domain: _Optional[str] = ...) -> None: ...
 
 class UpdateQueueResponse(_message.Message):
     __slots__ = ("header", "queue", "duplicate")
@@ -491,16 +495,18 @@ class UpdateQueueResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., queue: _Optional[_Union[QueueInfo, _Mapping]] = ..., duplicate: bool = ...) -> None: ...
 
 class DeleteQueueRequest(_message.Message):
-    __slots__ = ("name", "request_id", "if_empty", "if_unused")
+    __slots__ = ("name", "request_id", "if_empty", "if_unused", "domain")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     IF_EMPTY_FIELD_NUMBER: _ClassVar[int]
     IF_UNUSED_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
     name: str
     request_id: bytes
     if_empty: bool
     if_unused: bool
-    def __init__(self, name: _Optional[str] = ..., request_id: _Optional[bytes] = ..., if_empty: bool = ..., if_unused: bool = ...) -> None: ...
+    domain: str
+    def __init__(self, name: _Optional[str] = ..., request_id: _Optional[bytes] = ..., if_empty: bool = ..., if_unused: bool = ..., domain: _Optional[str] = ...) -> None: ...
 
 class DeleteQueueResponse(_message.Message):
     __slots__ = ("header", "removed", "duplicate")
@@ -513,12 +519,14 @@ class DeleteQueueResponse(_message.Message):
     def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., removed: _Optional[int] = ..., duplicate: bool = ...) -> None: ...
 
 class PurgeQueueRequest(_message.Message):
-    __slots__ = ("name", "request_id")
+    __slots__ = ("name", "request_id", "domain")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    DOMAIN_FIELD_NUMBER: _ClassVar[int]
     name: str
     request_id: bytes
-    def __init__(self, name: _Optional[str] = ..., request_id: _Optional[bytes] = ...) -> None: ...
+    domain: str
+    def __init__(self, name: _Optional[str] = ..., request_id: _Optional[bytes] = ..., domain: _Optional[str] = ...) -> None: ...
 
 class PurgeQueueResponse(_message.Message):
     __slots__ = ("header", "removed", "duplicate")

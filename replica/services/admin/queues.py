@@ -13,6 +13,7 @@ import grpc
 from replica.core.state.calls import PendingCall
 from replica.core.state.outcomes import Failed, MacrosDone, Moved, QueueDone, WeightsDone
 from replica.machine import QueueCall, Refused
+from replica.machine.state.system_names import target_of
 from replica.node.attached import AttachedClients
 from replica.node.counting import until_committed
 from replica.node.members import LOCAL, MAIN
@@ -22,6 +23,7 @@ from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
 from replica.services.answers import Answered, FutureWaiter, header_of
 from replica.services.peer_clients import asks_for_own, peer_counts
+from replica.services.which_domain import check_domain, domain_for
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -122,7 +124,8 @@ class AdminHandlers:
         domain = found if isinstance(found, type(existing)) else existing
         members = [self.members.member] if domain.shared.name == LOCAL else self._both()
         machine = existing.shared.machine
-        if existing is not domain and machine is not None and machine.knows(parsed.name):
+        elsewhere = existing is not domain and not target_of(parsed.name)  # each domain has transmission queues (X1)
+        if elsewhere and machine is not None and machine.knows(parsed.name):
             text = f"queue or macro queue {parsed.name!r} exists in domain {existing.shared.name}"
             await abort(context, refusal(Reason.REASON_QUEUE_EXISTS, text))
 
@@ -210,6 +213,8 @@ class AdminHandlers:
     ) -> bytes:
         """Every change of an existing queue goes this way."""
         await check_request_id(parsed.request_id, context)
+        wanted = getattr(parsed, "domain", "")
+        await check_domain(self.members, parsed.name, wanted, context)
 
         async def local(domain: Domain) -> Answered:
             return await self.run(domain, call_of(), lambda done: reply(domain, done))
@@ -219,7 +224,7 @@ class AdminHandlers:
             f"QueueAdminService/{method}",
             request,
             context,
-            lambda: self.members.of_queue(parsed.name),
+            lambda: domain_for(self.members, parsed.name, wanted),
             local,
         )
 
@@ -268,6 +273,7 @@ class AdminHandlers:
         """The master knows the consumers of both members and its own producers; the peer is asked for its."""
         await check_request_id(parsed.request_id, context)
         members = self.members
+        await check_domain(members, parsed.name, parsed.domain, context)
 
         async def local(domain: Domain) -> Answered:
             machine = domain.shared.machine
@@ -297,9 +303,10 @@ class AdminHandlers:
                 domain, call, lambda done: pb.DeleteQueueResponse(removed=done.removed, duplicate=done.duplicate)
             )
 
-        return await forward.unary(
-            members, "QueueAdminService/DeleteQueue", request, context, lambda: members.of_queue(parsed.name), local
-        )
+        def home() -> Domain:
+            return domain_for(members, parsed.name, parsed.domain)
+
+        return await forward.unary(members, "QueueAdminService/DeleteQueue", request, context, home, local)
 
     async def purge(self, request: bytes, context: Context) -> bytes:
         """See QueueAdminService.PurgeQueue."""
@@ -445,6 +452,7 @@ class AdminHandlers:
             counts = self.members.attached.counts(parsed.name)
             own = pb.QueueInfo(name=parsed.name, consumers=counts.consumers, producers=counts.producers)
             return pb.GetQueueResponse(queue=own).SerializeToString()
+        await check_domain(self.members, parsed.name, parsed.domain, context)
 
         async def local(domain: Domain) -> Answered:
             machine = domain.shared.machine
@@ -460,7 +468,7 @@ class AdminHandlers:
             "QueueAdminService/GetQueue",
             request,
             context,
-            lambda: self.members.of_queue(parsed.name),
+            lambda: domain_for(self.members, parsed.name, parsed.domain),
             local,
         )
 

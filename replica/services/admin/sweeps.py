@@ -18,6 +18,7 @@ from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import filters, forward
 from replica.services.answers import Answered, FutureWaiter, header_of
+from replica.services.which_domain import check_domain
 from tandemq.ambient import monotonic_s
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -95,6 +96,7 @@ class SweepHandlers:
             await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
         request_hash = fingerprint(method.encode(), asked.SerializeToString(deterministic=True))
         to: str = getattr(asked, "to", "")
+        await check_domain(self.members, asked.name, "", context)
 
         async def local(domain: Domain) -> Answered:
             if to and (elsewhere := self._elsewhere(domain, to)) is not None:

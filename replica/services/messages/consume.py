@@ -32,6 +32,7 @@ from replica.services.forward import ANSWER_S, member_of, park_s, pipe, time_lef
 from replica.services.locality import problem_of_origin
 from replica.services.messages.completion import reply_of
 from replica.services.peer_clients import client_of
+from replica.services.which_domain import check_domain
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Error, Reason
 from tandemq.v1.queue_service_pb2 import (
@@ -460,6 +461,7 @@ async def _serve(
 ) -> None:
     if await serve_side(members, open_, context, entry):
         return
+    await check_domain(members, open_.queue, "", context)
     domain = await wait_for_master(members, lambda: members.of_queue(open_.queue), context, entry.until_s)
     if domain is None:
         entry.leave()  # what opens it is the master's affair, which may take its time

@@ -13,7 +13,7 @@ import grpc
 from replica.core.messages import bodies
 from replica.core.state.outcomes import Failed, Moved
 from replica.machine.plan.content import check_content
-from replica.node.members import HOP, LOCAL, MAIN
+from replica.node.members import HOP
 from replica.rpc.refusals import refusal
 from replica.services import forward
 from replica.services.elsewhere import Onward, ensure, onward_of, problem_of_target, stamp, xmit_config
@@ -55,14 +55,10 @@ def way_of(members: Members, queue: str, client_id: bytes) -> Entrance:
 
 
 def home_of(members: Members, way: Entrance) -> Domain:
-    """Where they are ordered."""
-    domain = members.of_queue(way.queue)
-    if way.onward is None:
-        return domain
-    machine = domain.shared.machine
-    if machine is not None and machine.queue_id(way.queue) is not None:
-        return domain
-    return members.by_name[MAIN if members.peer else LOCAL]
+    """Where they are ordered. What goes on and belongs to no unit of work goes by the manager's main domain, whichever
+    others have a transmission queue of that name: a batch that is repeated has to meet its first copy.
+    """
+    return members.of_queue(way.queue) if way.onward is None else members.home()
 
 
 async def made(members: Members, domain: Domain, way: Entrance) -> Failed | Moved | None:

@@ -25,6 +25,7 @@ from replica.core.state.calls import (
 from replica.core.state.outcomes import Failed, Moved, UnitBegun, UnitDone, UnitEnded, UnitKept
 from replica.machine import Refused, milliseconds
 from replica.machine.plan.content import check_message
+from replica.machine.state.system_names import target_of
 from replica.rpc.refusals import abort, failure, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
@@ -390,9 +391,9 @@ class OpenUnitHandlers:
         return domain
 
     def problem_of_domain(self, domain: Domain, queue: str) -> Failed | None:
-        """U1: all queues of a unit are in its domain."""
+        """U1: all queues of a unit are in its domain. Of transmission queues each domain has its own (X1)."""
         other = self.members.of_queue(queue)
-        if other is domain or not knows(other, queue):
+        if other is domain or not knows(other, queue) or target_of(queue) is not None:
             return None
         text = (
             f"queue {queue} is in domain {other.shared.name}, the unit of work in {domain.shared.name}; "

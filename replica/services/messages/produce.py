@@ -19,7 +19,6 @@ from replica.machine import EnqueueCall, Refused, columns_of
 from replica.machine.plan.content import check_content
 from replica.machine.state.rights import PRODUCE
 from replica.node.counting import until_committed
-from replica.node.members import MAIN
 from replica.rpc.refusals import abort, failure, refusal
 from replica.services import forward
 from replica.services.answers import ack_of, header_of
@@ -91,7 +90,7 @@ class BatchWaiter:
                 )
             )
         elif isinstance(result, Moved):
-            stream.goaway(result.message)
+            stream.goaway(result.message, home_of(stream.members, self.way))
         if not self.cancelled:
             self.cancelled = True
             stream.unanswered -= 1
@@ -120,15 +119,15 @@ class ProduceStream:
 
     async def run(self) -> None:
         """Until the producer has closed its side and everything is answered."""
-        open_ = await self._read_open()
-        with self.members.attached.client(client_of(open_.queue, self.context, producer=True)):
-            await self._serve(open_)
+        open_, way = await self._read_open()
+        with self.members.attached.client(client_of(way.queue, self.context, producer=True)):
+            await self._serve(open_, way)
 
-    async def _serve(self, open_: ProduceOpen) -> None:
-        last_sequence = await self._last_sequence(open_)
-        await self.context.write(self._opened(open_, last_sequence).SerializeToString())
+    async def _serve(self, open_: ProduceOpen, way: Entrance) -> None:
+        last_sequence = await self._last_sequence(open_, way)
+        await self.context.write(self._opened(way, last_sequence).SerializeToString())
         writer = asyncio.create_task(self._write())
-        watch = asyncio.create_task(self._watch_master(open_.queue))
+        watch = asyncio.create_task(self._watch_master(way))
         try:
             await self._read(open_)
             self.closing = True
@@ -153,22 +152,24 @@ class ProduceStream:
         for domain in touched.values():
             node.dispatch(domain)
 
-    async def _read_open(self) -> ProduceOpen:
+    async def _read_open(self) -> tuple[ProduceOpen, Entrance]:
+        """With the way of the queue that it names."""
         frame = await self.context.read()
         request = await self._parse(frame) if isinstance(frame, bytes) else ProduceRequest()
         if request.WhichOneof("frame") != "open":
             await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "the first frame of Produce must be open"))
         if not 1 <= len(request.open.client_id) <= 64:
             await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "open.client_id must have 1 to 64 bytes"))
-        domain = self.members.of_queue((await self._way_at_open(request.open)).queue)
+        way = await self._way_at_open(request.open)
+        domain = home_of(self.members, way)
         if (stale := stale_epoch(self.members, domain, request.open.epoch)) is not None:
             await abort(self.context, stale)
         if (problem := problem_of_wait("full_wait", request.open.full_wait)) is not None:
             await abort(self.context, problem)
-        if (problem := problem_of_origin(self.members, request.open.queue, self.context)) is not None:
+        if (problem := problem_of_origin(self.members, way.queue, self.context)) is not None:
             await abort(self.context, problem)
         self.full_wait_ms = wait_ms(request.open.full_wait)
-        return request.open
+        return request.open, way
 
     async def _way_at_open(self, open_: ProduceOpen) -> Entrance:
         try:
@@ -184,12 +185,11 @@ class ProduceStream:
         except DecodeError:
             await abort(self.context, refusal(Reason.REASON_BAD_REQUEST, "the frame is not a ProduceRequest"))
 
-    async def _last_sequence(self, open_: ProduceOpen) -> int:
+    async def _last_sequence(self, open_: ProduceOpen, way: Entrance) -> int:
         """From the master alone, and committed: a replica may lag, what is only ordered may be lost with its master.
         A producer that numbers from such an answer would lose messages, or be refused.
         """
         members = self.members
-        way = await self._way_at_open(open_)
         while True:
             domain = await forward.wait_for_master(members, lambda: home_of(members, way), self.context)
             if domain is not None:
@@ -212,14 +212,14 @@ class ProduceStream:
                 return ProduceResponse.FromString(frame).opened.last_sequence
             await asyncio.sleep(0.02)  # the master has just gone: the next one is about to be known
 
-    def _opened(self, open_: ProduceOpen, last: int) -> ProduceResponse:
-        domain = self.members.of_queue(open_.queue)
+    def _opened(self, way: Entrance, last: int) -> ProduceResponse:
+        domain = home_of(self.members, way)
         opened = ProduceOpened(
             header=header_of(self.members, domain),
             last_sequence=last,
             max_batches=UNANSWERED_BATCHES_MAX,
             max_batch_bytes=self.members.node.limits.batch_bytes_max,
-            max_batch_messages=_messages_max(domain, open_.queue),
+            max_batch_messages=_messages_max(domain, way.queue),
         )
         return ProduceResponse(opened=opened)
 
@@ -332,12 +332,12 @@ class ProduceStream:
         domain.submit(pending, node.clock.now_ms())
         node.dispatch(domain)
 
-    async def _watch_master(self, queue: str) -> None:
+    async def _watch_master(self, way: Entrance) -> None:
         """Sends the producer away once no master is to be had here: a member that is cut off would hold it for good."""
         members, loop = self.members, asyncio.get_running_loop()
         lost_s: float | None = None
         while True:
-            domain, changed = members.of_queue(queue), members.changed
+            domain, changed = home_of(members, way), members.changed
             role = domain.shared.role
             if role is Role.MASTER or (role is Role.REPLICA and members.master_endpoint(domain)):
                 lost_s = None
@@ -346,15 +346,15 @@ class ProduceStream:
             lost_s = loop.time() if lost_s is None else lost_s
             patience_s = SUSPENDED_PATIENCE_S if role is Role.MASTER_SUSPENDED else PROBE_PATIENCE_S
             if loop.time() >= lost_s + patience_s and self.unanswered:
-                self.goaway(f"{members.member} sees no master of domain {domain.shared.name}; the other member may")
+                text = f"{members.member} sees no master of domain {domain.shared.name}; the other member may"
+                self.goaway(text, domain)
                 return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(patience_s):
                     await changed.wait()
 
-    def goaway(self, message: str) -> None:
-        """Ask the producer to open a new stream and repeat what is unanswered."""
-        domain = self.members.by_name[MAIN]
+    def goaway(self, message: str, domain: Domain) -> None:
+        """Ask the producer to open a new stream and repeat what is unanswered. `domain`: whose epoch he is to know."""
         error = Error(reason=Reason.REASON_NOT_MASTER, message=message)
         endpoint, epoch = self.members.master_endpoint(domain), domain.shared.state.epoch
         self.out.append(Goaway(error=error, master_endpoint=endpoint, epoch=epoch))

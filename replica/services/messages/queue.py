@@ -37,6 +37,7 @@ from replica.services.messages.produce import ProduceStream
 from replica.services.messages.reactive import enqueue_reactive
 from replica.services.messages.transact import WholeUnits
 from replica.services.messages.watching import WatchHandlers
+from replica.services.which_domain import check_domain
 from tandemq.finding.names import is_full
 from tandemq.v1.common_pb2 import Level, Reason
 from tandemq.v1.queue_service_pb2 import (
@@ -232,6 +233,8 @@ class QueueHandlers:
         if (problem := problem_of_receiving(parsed, self.members.node.limits.lease_ms_max)) is not None:
             await abort(context, problem)
         await check_origin(self.members, parsed.queue, context)
+        if not parsed.unit_id:
+            await check_domain(self.members, parsed.queue, "", context)
         asked = await filters.check(parsed.filter, context)
         if not parsed.client_id:
             parsed.client_id = parsed.unit_id or parsed.request_id
@@ -391,6 +394,7 @@ class QueueHandlers:
         """See QueueService.BrowsePage."""
         parsed = await parse(BrowsePageRequest, request, context)
         await check_origin(self.members, parsed.queue, context)
+        await check_domain(self.members, parsed.queue, "", context)
         asked = await filters.check(parsed.filter, context)
         return await forward.unary(
             self.members,

@@ -27,10 +27,10 @@ from replica.services.checks import problem_of_identity, stale_epoch
 from replica.services.elsewhere import ensure, ensure_kept, in_other_domain, no_domain
 from replica.services.locality import check_origin
 from replica.services.messages.changes import problem_of_update
-from replica.services.messages.onward import Entrance, home_of
 from replica.services.messages.open_units import OpenUnitHandlers, knows
 from replica.services.messages.reaction_ways import ReactionWay, reaction_of, way_of
 from replica.services.weighing import problem_of_reaction, too_many
+from replica.services.which_domain import check_domain
 from tandemq.ambient import monotonic_s
 from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -100,6 +100,8 @@ class ReactionHandlers:
             await abort(context, refusal(refused.reason, refused.message, refused.metadata))
         for name in way.names:
             await check_origin(self.members, name, context)
+        if way.onward is None and not parsed.unit_id:
+            await check_domain(self.members, way.queue, parsed.domain, context)
         home = await self.units.domain_of(parsed.unit_id, context) if parsed.unit_id else None
         return await forward.unary(
             self.members,
@@ -112,9 +114,14 @@ class ReactionHandlers:
 
     def _home(self, request: pb.ReactRequest, way: ReactionWay) -> Domain:
         """A queue that is nowhere is missing in the domain that was asked for."""
-        if request.domain and (way.onward is not None or not knows(self.members.of_queue(way.queue), way.queue)):
-            return self.members.by_name[request.domain]
-        return home_of(self.members, Entrance(way.queue, b"", way.onward))
+        wanted = self.members.by_name[request.domain] if request.domain else None
+        if wanted is not None and (
+            way.onward is not None or knows(wanted, way.queue) or not knows(self.members.of_queue(way.queue), way.queue)
+        ):
+            return wanted
+        if way.onward is not None and not knows(self.members.of_queue(way.queue), way.queue):
+            return self.members.home()
+        return self.members.of_queue(way.queue)
 
     async def _react(
         self, domain: Domain, request: pb.ReactRequest, way: ReactionWay, context: Context, data: bytes

@@ -1,0 +1,51 @@
+"""Which domain a call means that names a queue, or why that is not said. Each domain has transmission queues of its own
+(X1), so one name may lead to several of them; every other name leads to one queue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from replica.machine.state.system_names import target_of
+from replica.rpc.refusals import abort, refusal
+from replica.services.elsewhere import no_domain
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from replica.core.domain import Domain
+    from replica.core.state.outcomes import Failed
+    from replica.node.members import Members
+    from replica.rpc.requests import Context
+
+
+def domain_for(members: Members, queue: str, wanted: str) -> Domain:
+    """Where the queue is that the call means; `wanted` is the name of a domain here, or empty."""
+    return members.by_name[wanted] if wanted else members.of_queue(queue)
+
+
+async def check_domain(members: Members, queue: str, wanted: str, context: Context) -> None:
+    """Refuses a call that names no domain here (CONFIG_ERROR), or a queue that several have (BAD_REQUEST)."""
+    if (problem := problem_of_domain(members, queue, wanted)) is not None:
+        await abort(context, problem)
+
+
+def problem_of_domain(members: Members, queue: str, wanted: str = "") -> Failed | None:
+    """Why the call is refused, as far as this member knows the queues."""
+    if wanted:
+        if wanted in members.by_name:
+            return None
+        unknown = no_domain(members, wanted)
+        return refusal(unknown.reason, unknown.message, unknown.metadata)
+    if target_of(queue) is None:
+        return None
+    found = [name for name, domain in members.by_name.items() if _has(domain, queue)]
+    if len(found) < 2:
+        return None
+    names = ", ".join(sorted(found))
+    text = f"queue {queue} is in each of the domains {names}: say which one is meant (domain)"
+    return refusal(Reason.REASON_BAD_REQUEST, text, {"queue": queue, "domains": names})
+
+
+def _has(domain: Domain, queue: str) -> bool:
+    machine = domain.shared.machine
+    return machine is not None and machine.knows(queue)
