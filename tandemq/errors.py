@@ -141,6 +141,7 @@ _STATE = Rule("FAILED_PRECONDITION", definite=True, retryable=False)
 _INVALID = Rule("INVALID_ARGUMENT", definite=True, retryable=False)
 _FULL = Rule("RESOURCE_EXHAUSTED", definite=True, retryable=False)
 _AWAY = Rule("UNAVAILABLE", definite=True, retryable=True)
+_NOBODY = Rule("UNAUTHENTICATED", definite=True, retryable=False)
 _DAMAGE = Rule("DATA_LOSS", definite=False, retryable=False)
 
 RULES: Mapping[str, Rule] = MappingProxyType(
@@ -217,6 +218,10 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "SIDE_LOST": Rule("OUT_OF_RANGE", definite=True, retryable=False),
         "PERMISSION_DENIED": Rule("PERMISSION_DENIED", definite=True, retryable=False),
         "RIGHT_NOT_FOUND": _MISSING,
+        "TOKEN_REQUIRED": _NOBODY,
+        "TOKEN_REFUSED": _NOBODY,
+        "TOKEN_EXPIRED": _NOBODY,
+        "TOKEN_KEYS_MISSING": _AWAY,
     }
 )
 
@@ -233,6 +238,7 @@ _FAMILIES: Mapping[str, type[TandemqError]] = MappingProxyType(
         "INTERNAL": ServerFault,
         "UNKNOWN": InDoubt,
         "PERMISSION_DENIED": Denied,
+        "UNAUTHENTICATED": Denied,
         "OUT_OF_RANGE": Refused,
     }
 )
@@ -303,7 +309,9 @@ def error_of(
     name = reason_name(reason)
     status, definite, retryable = RULES[name]
     # What is used up by the second comes back by itself; of other limits nobody knows when they are free.
-    retryable = retryable or (name == "QUOTA_EXCEEDED" and QUOTA in (metadata or {}) and retry_after is not None)
+    paced = name == "QUOTA_EXCEEDED" and QUOTA in (metadata or {})
+    # A stream that outlived its token is opened with the one of now; a call whose token is over already is not.
+    retryable = retryable or (retry_after is not None and (paced or name == "TOKEN_EXPIRED"))
     family = _OWN_CLASSES.get(name, _FAMILIES[status])
     definite = definite and not _may_be_done(metadata)
     return family(name, message, metadata, retry_after, definite=definite, retryable=retryable)

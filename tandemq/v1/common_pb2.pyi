@@ -131,6 +131,10 @@ class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     REASON_RELATIONSHIP_MISMATCH: _ClassVar[Reason]
     REASON_PERMISSION_DENIED: _ClassVar[Reason]
     REASON_RIGHT_NOT_FOUND: _ClassVar[Reason]
+    REASON_TOKEN_REQUIRED: _ClassVar[Reason]
+    REASON_TOKEN_REFUSED: _ClassVar[Reason]
+    REASON_TOKEN_EXPIRED: _ClassVar[Reason]
+    REASON_TOKEN_KEYS_MISSING: _ClassVar[Reason]
 
 class Warning(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -240,6 +244,10 @@ REASON_SIDE_LOST: Reason
 REASON_RELATIONSHIP_MISMATCH: Reason
 REASON_PERMISSION_DENIED: Reason
 REASON_RIGHT_NOT_FOUND: Reason
+REASON_TOKEN_REQUIRED: Reason
+REASON_TOKEN_REFUSED: Reason
+REASON_TOKEN_EXPIRED: Reason
+REASON_TOKEN_KEYS_MISSING: Reason
 WARNING_UNSPECIFIED: Warning
 WARNING_PERSISTENCE_DOWNGRADED: Warning
 

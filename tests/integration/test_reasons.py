@@ -258,6 +258,10 @@ ROWS: dict[str, Row | Elsewhere] = {
     **dict.fromkeys(
         ("PERMISSION_DENIED", "RIGHT_NOT_FOUND"), Elsewhere("of certificates", "tests/integration/test_rights.py")
     ),
+    **dict.fromkeys(
+        ("TOKEN_REQUIRED", "TOKEN_REFUSED", "TOKEN_EXPIRED", "TOKEN_KEYS_MISSING"),
+        Elsewhere("of the port for tokens", "tests/integration/test_tokens.py"),
+    ),
     "GROUP_MISMATCH": Elsewhere("of groups", "tests/integration/test_whole_groups.py"),
     "RELATIONSHIP_MISMATCH": Elsewhere("of macro queues", "tests/integration/test_macros.py"),
     "TWIN_TAKEN": Elsewhere("needs two consumers", "tests/integration/test_producer_queues.py"),
