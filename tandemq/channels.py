@@ -96,6 +96,11 @@ class Renewed(ABC):
     def directory(self) -> str:
         """Where it is."""
 
+    @property
+    def keeps_to_named(self) -> bool:
+        """Whether it is of use at the addresses alone that its user names, and not at those that members name."""
+        return False
+
     @abstractmethod
     def __call__(self, endpoint: str, options: Iterable[tuple[str, Any]] = ()) -> grpc.aio.Channel:
         """As `open_channel`."""

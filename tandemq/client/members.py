@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import TYPE_CHECKING
 
-from tandemq.channels import Kept, Open, lasting, open_channel
+from tandemq.channels import Kept, Open, Renewed, lasting, open_channel
 from tandemq.client.connecting import explained
 from tandemq.client.target import is_local
 from tandemq.v1 import common_pb2
@@ -83,7 +83,7 @@ class Members:
         self.whereabouts: Whereabouts | None = None  # set when only a name is known
         self._open_channel = open_channel
         self.masters = Masters()
-        self._follow_master = follow_master
+        self._follow_master = follow_master and not (isinstance(open_channel, Renewed) and open_channel.keeps_to_named)
         self._channels: dict[str, Kept] = {}
         self._heard_s: dict[str, float] = {}
         """When a frame last came over a channel; kept as long as the channel is."""

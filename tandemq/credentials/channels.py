@@ -13,14 +13,23 @@ import grpc
 import grpc.aio
 
 from tandemq.channels import PLAIN, Renewed, open_channel
-from tandemq.credentials.files import Credentials
+from tandemq.credentials.files import TOKEN, Credentials
 
 
 class SecureOpen(Renewed):
-    """Opens channels with mutual TLS; those that need no network are opened as they are."""
+    """Opens channels with mutual TLS, or with TLS and a token that each call shows; those that need no network are
+    opened as they are.
+    """
 
     def __init__(self, credentials: Credentials) -> None:
+        """Raises BadCredentials for a token that cannot be sent."""
         self.credentials = credentials
+        self._shows: grpc.CallCredentials | None = None
+        if credentials.material.shows_token:
+            from tandemq.credentials.token import TokenFile, TokenMetadata
+
+            file = TokenFile(credentials.directory / TOKEN)
+            self._shows = grpc.metadata_call_credentials(TokenMetadata(file), name="tandemq-token")
 
     @property
     def generation(self) -> int:
@@ -32,19 +41,30 @@ class SecureOpen(Renewed):
         """See Renewed."""
         return str(self.credentials.directory)
 
+    @property
+    def keeps_to_named(self) -> bool:
+        """See Renewed: members name their ports for certificates."""
+        return self._shows is not None
+
     def __call__(self, endpoint: str, options: Iterable[tuple[str, Any]] = ()) -> grpc.aio.Channel:
         """As `open_channel`."""
         if endpoint.startswith(PLAIN):
             return open_channel(endpoint, options)
         now = self.credentials.now()
+        if self._shows is not None:
+            # gRPC never sends what it gets from a call's credentials over a plain connection.
+            trusted = grpc.ssl_channel_credentials(now.authority)
+            return open_channel(endpoint, options, grpc.composite_channel_credentials(trusted, self._shows))
         return open_channel(endpoint, options, grpc.ssl_channel_credentials(now.authority, now.key, now.chain))
 
 
-def port_credentials(credentials: Credentials) -> grpc.ServerCredentials:
-    """For a port that takes nobody without a certificate of the same authority."""
+def port_credentials(credentials: Credentials, *, asks: bool = True) -> grpc.ServerCredentials:
+    """For a port that takes nobody without a certificate of the same authority; `asks` is False: for one that shows
+    its own and asks for none.
+    """
 
     def configuration() -> grpc.ServerCertificateConfiguration:
         now = credentials.now()
-        return grpc.ssl_server_certificate_configuration([(now.key, now.chain)], now.authority)
+        return grpc.ssl_server_certificate_configuration([(now.key, now.chain)], now.authority if asks else None)
 
-    return grpc.dynamic_ssl_server_credentials(configuration(), configuration, require_client_authentication=True)
+    return grpc.dynamic_ssl_server_credentials(configuration(), configuration, require_client_authentication=asks)

@@ -1,4 +1,5 @@
-"""A directory of credentials: `ca.pem`, `cert.pem`, `key.pem`. Decides whether they can be used, and which are current.
+"""A directory of credentials: `ca.pem`, and `cert.pem` with `key.pem`, or a `token`. Decides whether they can be used,
+and which are current.
 
 They may be exchanged at any moment, one file after the other. What cannot be used is refused at the start; later the
 last good ones stay in force, and the log says so once.
@@ -19,6 +20,8 @@ from tandemq.ambient import monotonic_s
 from tandemq.credentials.bad import BadCredentials
 
 AUTHORITY, CHAIN, KEY = "ca.pem", "cert.pem", "key.pem"
+TOKEN = "token"  # noqa: S105 - the name of a file
+"""Of a client that has no certificate: `tandemq.credentials.token`."""
 LOOK_S = 1.0
 """How long a client may go on with files that were exchanged. A server looks at each handshake."""
 FILE_BYTES_MAX = 1 << 20
@@ -38,7 +41,13 @@ class Material(NamedTuple):
 
     authority: bytes
     chain: bytes
+    """Empty, as the key is: it is of a client that shows a token instead."""
     key: bytes
+
+    @property
+    def shows_token(self) -> bool:
+        """Whether a token says whose they are, and no certificate."""
+        return not self.chain
 
     def __repr__(self) -> str:
         """Without the key, which is shown to nobody."""
@@ -134,15 +143,23 @@ def _first(directory: Path) -> tuple[tuple[_Mark, ...], Material]:
 
 
 def read(directory: Path) -> Material:
-    """The files, if they can be used together. Raises BadCredentials."""
-    material = Material(*(_read_file(directory / name) for name in (AUTHORITY, CHAIN, KEY)))
-    _check_private(directory / KEY)
+    """The files, if they can be used together; a token is read by `TokenFile`. Raises BadCredentials."""
+    by_token = (directory / TOKEN).exists()
+    if by_token and (both := [name for name in (CHAIN, KEY) if (directory / name).exists()]):
+        text = f"{directory}: holds {TOKEN} and {both[0]}: a directory is of one client; keep the one or the other"
+        raise BadCredentials(text)
+    names = (AUTHORITY,) if by_token else (AUTHORITY, CHAIN, KEY)
+    material = Material(*[_read_file(directory / name) for name in names], *[b""] * (3 - len(names)))
+    if not by_token:
+        check_private(directory / KEY)
     _check_kept(directory)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
         context.load_verify_locations(cadata=_certificates(material.authority))
     except (ssl.SSLError, ValueError) as error:
         raise BadCredentials(f"{directory / AUTHORITY}: is not made of certificates in PEM: {_text(error)}") from error
+    if by_token:
+        return material
     try:
         context.load_cert_chain(directory / CHAIN, directory / KEY, password=_no_password)
     except (ssl.SSLError, ValueError, OSError) as error:
@@ -152,12 +169,16 @@ def read(directory: Path) -> Material:
 
 
 def client_context(directory: Path) -> ssl.SSLContext:
-    """TLS 1.3 for Python's own sockets, as whoever has these credentials. Raises BadCredentials."""
+    """TLS 1.3 for Python's own sockets, as whoever has these credentials; a token is not shown by it. Raises
+    BadCredentials.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.set_alpn_protocols(["h2"])
     material = read(directory)
     context.load_verify_locations(cadata=_certificates(material.authority))
+    if material.shows_token:
+        return context
     try:
         context.load_cert_chain(directory / CHAIN, directory / KEY, password=_no_password)
     except (ssl.SSLError, OSError) as error:  # exchanged since
@@ -178,7 +199,7 @@ def _read_file(path: Path) -> bytes:
         with path.open("rb") as file:
             data = file.read(FILE_BYTES_MAX + 1)
     except FileNotFoundError:
-        names = f"{AUTHORITY}, {CHAIN} and {KEY}"
+        names = f"{AUTHORITY}, {CHAIN} and {KEY}, or {AUTHORITY} and {TOKEN}"
         raise BadCredentials(f"{path}: no such file; a directory of credentials holds {names}") from None
     except OSError as error:
         raise BadCredentials(f"{path}: cannot be read: {error.strerror}") from error
@@ -187,7 +208,8 @@ def _read_file(path: Path) -> bytes:
     return data
 
 
-def _check_private(path: Path) -> None:
+def check_private(path: Path) -> None:
+    """Raises BadCredentials for a file that others may read."""
     try:
         mode = path.stat().st_mode & 0o777
     except OSError as error:  # exchanged since it was read
@@ -201,6 +223,8 @@ def _check_kept(directory: Path) -> None:
     for path in (directory, directory / AUTHORITY, directory / CHAIN):
         try:
             mode = path.stat().st_mode
+        except FileNotFoundError:  # of a client with a token; what has to be there was read before
+            continue
         except OSError as error:
             raise BadCredentials(f"{path}: cannot be read: {error.strerror}") from error
         if mode & WRITE_BY_OTHERS and not (path == directory and mode & STICKY):
@@ -217,7 +241,9 @@ def _marks_or_none(directory: Path) -> tuple[_Mark, ...] | None:
 def _marks(directory: Path) -> tuple[_Mark, ...]:
     """What changes with the files."""
     try:
-        found = [os.stat(directory / name) for name in (AUTHORITY, CHAIN, KEY)]  # noqa: PTH116 - at each handshake
+        found = [os.stat(directory / AUTHORITY)]  # noqa: PTH116 - at each handshake
+        if not (directory / TOKEN).exists():
+            found += [os.stat(directory / name) for name in (CHAIN, KEY)]  # noqa: PTH116 - at each handshake
     except OSError as error:
         raise BadCredentials(f"{error.filename}: cannot be read: {error.strerror}") from error
     return tuple((each.st_mtime_ns, each.st_size, each.st_ino, each.st_mode) for each in found)

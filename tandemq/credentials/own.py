@@ -45,6 +45,8 @@ def _check(material: Material, path: Path, who: str) -> None:
     from tandemq.credentials.reading import shown
     from tandemq.credentials.sound import problems
 
+    if material.shows_token:
+        raise BadCredentials(f"{path}: holds a token, and {who} needs a certificate: `tandemq cert issue` makes one")
     try:
         found = shown(material.chain)
         unsound = next((text for _, text in problems(material, path) if text), "")
