@@ -21,7 +21,7 @@ HOST = "127.0.0.1"
 FREE_PORTS_FROM, FREE_PORTS_TO, FREE_PORTS_STEP = 20000, 32000, 30
 FREE_PORTS_STRIDE = 157  # ranges between the places of two process ids that follow each other; of no factor of 400
 # Distances from a member's client port: its relays to the peer and to the witness.
-PEER_RELAY_OFFSET, WITNESS_RELAY_OFFSET = 3, 4
+PEER_RELAY_OFFSET, WITNESS_RELAY_OFFSET = 4, 5
 # Distances from the base port: of Toxiproxy's own interface, and of the port that holds the range.
 TOXIPROXY_OFFSET, HOLDING_OFFSET = 25, 29
 

@@ -59,7 +59,7 @@ from replica.services.admin.restore import RestoreHandlers
 from replica.services.admin.rights import RightHandlers
 from replica.services.admin.sweeps import SweepHandlers
 from replica.services.admin.weights import WeightHandlers
-from replica.services.guarding import guarded
+from replica.services.guarding import door_of, guarded
 from replica.services.links.agent import Agent
 from replica.services.links.showing import LinkHandlers
 from replica.services.messages.custom import Customs, advisers_of
@@ -452,8 +452,9 @@ class Manager:
         rights = RightHandlers(queues, access).handler()
         handlers = [*messages, journal, stage, units, batches, weights, rights, macros, admin, manager, pair]
         behind_guard = guarded(self.config, members, access, self._operator, handlers)
+        door = door_of(self.config, members, self._operator)
         peer = PeerServicer(self._link, certified_peer(self.config)) if self._link is not None else None
-        await self._open_ports.open(Served(handlers, behind_guard, peer, health.facts, self._collectors))
+        await self._open_ports.open(Served(handlers, behind_guard, peer, health.facts, self._collectors, door))
         await health.report()
 
     def _collectors(self) -> list[Collector]:

@@ -23,13 +23,14 @@ from tandemq.config_custom import Custom, problem_of_custom
 from tandemq.config_links import Links, problem_of
 from tandemq.config_security import Security, problem_of_security
 from tandemq.config_slips import near_miss, suggestion
+from tandemq.config_tokens import Tokens, problem_of_tokens
 from tandemq.listening import problem_of_local
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 BASE_PORT_DEFAULT = 7600
 # Distances from the base port: the second member's ports stay clear of the first one's, the witness of both.
-PEER_OFFSET, HTTP_OFFSET, MEMBER_STRIDE, WITNESS_OFFSET = 1, 2, 10, 20
+PEER_OFFSET, HTTP_OFFSET, BEARER_OFFSET, MEMBER_STRIDE, WITNESS_OFFSET = 1, 2, 3, 10, 20
 
 FILE_NAME = "tandemq.toml"
 VARIABLES = "TANDEMQ_"  # what every variable of ours begins with
@@ -70,7 +71,7 @@ class Address(NamedTuple):
 
 
 class MemberPorts(NamedTuple):
-    """The three ports of one member."""
+    """The ports that each member has."""
 
     client: int
     peer: int
@@ -165,6 +166,7 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     listen_client: str = "127.0.0.1:7600"
     listen_peer: str = "127.0.0.1:7601"
     listen_http: str = "127.0.0.1:7602"
+    listen_bearer: str = ""  # for clients with tokens instead of certificates, host:port; "" = none
     listen_unix: str = ""  # path of a socket for clients on this host; "" = none
     listen_unix_mode: str = "0600"  # who may: its owner; 0660: its group too
     server_required: bool = True  # false: no listener at all, for a manager inside an application
@@ -180,6 +182,7 @@ class ManagerConfig(msgspec.Struct, frozen=True, kw_only=True):
     etcd: Etcd = Etcd()
     links: Links = Links()
     security: Security = Security()
+    tokens: Tokens = Tokens()
     custom: Custom = Custom()
 
     @property
@@ -206,7 +209,7 @@ class Key(NamedTuple):
     kind: Any
 
 
-_OF_SECTIONS: tuple[type[msgspec.Struct], ...] = (Timers, Limits, Failover, Etcd, Links, Security, Custom)
+_OF_SECTIONS: tuple[type[msgspec.Struct], ...] = (Timers, Limits, Failover, Etcd, Links, Security, Tokens, Custom)
 NESTED: Mapping[str, type[msgspec.Struct]] = MappingProxyType({each.__name__.lower(): each for each in _OF_SECTIONS})
 _KINDS = MappingProxyType({field.name: field.type for field in msgspec.structs.fields(ManagerConfig)})
 _ELSEWHERE = ("peer_member", "peer_address", "peer_endpoint", "witness", *NESTED)
@@ -369,11 +372,7 @@ def _check_text(config: ManagerConfig, source: str) -> None:
 
 
 def _check_pair(config: ManagerConfig, source: str) -> None:
-    peer = {
-        "peer.member": config.peer_member,
-        "peer.address": config.peer_address,
-        "peer.endpoint": config.peer_endpoint,
-    }
+    peer = {f"peer.{name}": str(getattr(config, f"peer_{name}")) for name in ("member", "address", "endpoint")}
     if not config.pair:
         given = [f"{key} = {value!r}" for key, value in {**peer, "witness.address": config.witness}.items() if value]
         if given:
@@ -449,12 +448,13 @@ def _check_failover_numbers(config: ManagerConfig, source: str) -> None:
 def _check_listening(config: ManagerConfig, source: str) -> None:
     links = problem_of(config.links, named := (config.pair, config.member, config.peer_member))
     others = problem_of_security(config.security, *named) or problem_of_custom(config.custom)
+    others = others or problem_of_tokens(config.tokens, config.listen_bearer, config.security.credentials)
     if problem := links or others or problem_of_local(config):
         raise ConfigError(f"{source}: {problem}")
     seen: dict[Address, str] = {}
-    for name in ("listen_client", "listen_peer", "listen_http"):
-        value = getattr(config, name)
-        if name == "listen_client" and not value and config.listen_unix and not config.pair:
+    for name in ("listen_client", "listen_peer", "listen_http", "listen_bearer"):
+        value, alone = getattr(config, name), config.listen_unix and not config.pair
+        if not value and (name == "listen_bearer" or (name == "listen_client" and alone)):
             continue
         address = parse_address(value, f"{source}: manager.{name}")
         if address in seen:

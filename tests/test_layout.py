@@ -24,7 +24,7 @@ FOLDERS = ("tandemq", *SERVER, "tests", "bench", "tools")
 # Decide, never act: no module reachable from these, through our own imports, may touch the world.
 PURE = (
     *("replica.core", "replica.machine", "replica.operations.forecast", "replica.operations.lag"),
-    *("replica.node.steps", "replica.peer.keepalive"),
+    *("replica.node.steps", "replica.peer.keepalive", "replica.tokens.judging", "replica.tokens.keys"),
     *("failover.detector", "failover.register", "failover.promotion", "failover.classifier", "failover.gate"),
     *("failover.steps", "failover.tally", "failover.handoff"),
     *("storage.recent", "storage.log_format", "storage.meta_pages", "storage.doubt"),
@@ -54,7 +54,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("reactions",),
         ("services", "listen"),
         ("operations", "offline"),
-        ("peer",),
+        ("peer", "tokens"),
         ("node",),
         ("rpc",),
         ("core",),

@@ -9,7 +9,7 @@ import asyncio
 import errno
 from collections.abc import Callable, Iterable, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[import-untyped]  # ships no types
@@ -58,6 +58,16 @@ class Served(NamedTuple):
     ready: Callable[[], tuple[bool, dict[str, Any]]]
     collectors: Callable[[], Sequence[Collector]]
     """Called from another thread, at the first scrape."""
+    door: TokenDoor | None = None
+    """What takes tokens; None: there is no port for them."""
+
+
+class TokenDoor(Protocol):
+    """Stands before all that is offered at one port; see replica.services.bearer."""
+
+    def behind(self, handler: grpc.GenericRpcHandler) -> grpc.GenericRpcHandler:
+        """The same, for whoever it lets in."""
+        ...
 
 
 class Ports:
@@ -101,6 +111,13 @@ class Ports:
         names.append(health_pb2.DESCRIPTOR.services_by_name["Health"].full_name)
         clients.add_generic_rpc_handlers([Reflection(names)])
         self._servers.append(clients)
+        if served.door is not None:
+            room_here = room.clients // self._listeners()
+            bearers = _server(MESSAGE_BYTES_MAX, room_here, (*SERVER_OPTIONS, to_clients))
+            offered = [*served.guarded, _health_handler(self._health), Reflection(names)]
+            bearers.add_generic_rpc_handlers([served.door.behind(each) for each in offered])
+            self.bound["bearer"] = self._bind(bearers, config.listen_bearer, asks=False)
+            self._servers.append(bearers)
         if config.listen_client:
             self.bound["client"] = self._bind(clients, config.listen_client)
         if config.listen_unix:
@@ -150,24 +167,36 @@ class Ports:
         """How many sockets take clients: gRPC counts the connections of each by itself."""
         config = self.config
         by_name = 2 if config.listen_client.startswith("localhost:") else bool(config.listen_client)  # IPv4 and IPv6
-        return max(1, by_name + bool(config.listen_unix))
+        return max(1, by_name + bool(config.listen_unix) + bool(config.listen_bearer))
 
-    def _bind(self, server: grpc.aio.Server, address: str) -> int:
+    def _bind(self, server: grpc.aio.Server, address: str, *, asks: bool = True) -> int:
+        """`asks`: for a certificate, where this manager has one."""
         try:
-            port = self._add(server, address)
+            port = self._add(server, address, asks=asks)
         except RuntimeError as error:
             raise _port_error(address, error) from error
         if not port:
             raise _port_error(address, OSError(errno.EADDRINUSE, "address in use"))
         return port
 
-    def _add(self, server: grpc.aio.Server, address: str) -> int:
+    def _add(self, server: grpc.aio.Server, address: str, *, asks: bool) -> int:
         """A socket of this host stays plain: its mode says who may."""
         if self.credentials is None or address.startswith(PLAIN):
             return server.add_insecure_port(address)
         from tandemq.credentials.channels import port_credentials
 
-        return server.add_secure_port(address, port_credentials(self.credentials))
+        return server.add_secure_port(address, port_credentials(self.credentials, asks=asks))
+
+
+def _health_handler(health_of: health.aio.HealthServicer) -> grpc.GenericRpcHandler:
+    """As `add_HealthServicer_to_server` makes it, for somebody to stand before it."""
+    of = (health_pb2.HealthCheckRequest.FromString, health_pb2.HealthCheckResponse.SerializeToString)
+    methods = {
+        "Check": grpc.unary_unary_rpc_method_handler(health_of.Check, *of),
+        "Watch": grpc.unary_stream_rpc_method_handler(health_of.Watch, *of),
+    }
+    name = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+    return grpc.method_handlers_generic_handler(name, methods)
 
 
 def peer_options(lost_ms: int) -> list[tuple[str, int]]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from replica.node.quotas import Quotas
     from replica.operations.certificates import Certificates
     from replica.operations.operator import Operator
+    from replica.tokens.believed_keys import BelievedKeys
 
 RULED = MappingProxyType(
     {(verdict, effect.value): 0 for verdict in (*(each.name for each in Verdict), "none") for effect in Consequence}
@@ -87,6 +88,7 @@ class OperatorMetrics:
         lost = operator.audit.lost if operator.audit is not None else 0
         yield CounterMetricFamily("tandemq_audit_lines_lost", "Lines that could not be written.", value=lost)
         yield from _quotas(operator.quotas)
+        yield from _token_keys(operator.token_keys)
         yield CounterMetricFamily(
             "tandemq_events_lost", "Events that could not be written.", value=operator.reports.events.lost
         )
@@ -113,6 +115,16 @@ def _quotas(own: Quotas | None) -> Iterable[Metric]:
             for kind, count in counts.copy().items():
                 family.add_metric([kind], count)
     yield from (refused, paced)
+
+
+def _token_keys(own: BelievedKeys | None) -> Iterable[Metric]:
+    """Without a value where no port takes tokens."""
+    keys = GaugeMetricFamily("tandemq_token_keys", "Keys by which tokens are believed; 0: none yet.", labels=())
+    refused = GaugeMetricFamily("tandemq_token_keys_refused", "1: unusable keys, older ones stay.", labels=())
+    if own is not None:
+        keys.add_metric([], len(own.keys))
+        refused.add_metric([], float(bool(own.refused)))
+    yield from (keys, refused)
 
 
 def _counted(name: str, text: str, labels: list[str], counts: dict[tuple[str, str], int]) -> Metric:

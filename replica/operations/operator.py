@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from replica.operations.audit import AuditLog
     from replica.operations.certificates import Certificates
     from replica.operations.reports import Reports
+    from replica.tokens.believed_keys import BelievedKeys
     from tandemq.config import ManagerConfig
     from tandemq.peer.v1.peer_service_pb2 import HeartbeatFrame
 
@@ -108,6 +109,7 @@ class Operator:
         """None: connections are plain."""
         self.audit: AuditLog | None = None
         self.quotas: Quotas | None = None
+        self.token_keys: BelievedKeys | None = None
         """None: nobody is asked about, or nothing is to be written."""
         self.alone_s: dict[str, float] = {}
         """Domain: seconds that it was served with one copy since the start."""

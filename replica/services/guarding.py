@@ -1,4 +1,6 @@
-"""Puts a guard, and the log of what it refuses, before the services of a manager that has certificates."""
+"""Puts a guard, and the log of what it refuses, before the services of a manager that has certificates; and what takes
+tokens before those.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from replica.node.members import Members
     from replica.operations.audit import AuditLog
     from replica.operations.operator import Operator
+    from replica.services.bearer import BearerDoor
     from tandemq.config import ManagerConfig
 
 
@@ -40,6 +43,20 @@ def guarded(
     if operator.audit is not None:
         members.node.on_tick.append(operator.audit.look)
     return [guard.guarded(each) for each in handlers]
+
+
+def door_of(config: ManagerConfig, members: Members, operator: Operator) -> BearerDoor | None:
+    """What stands before the port for tokens; None: there is none. Raises ConfigError for keys of no use."""
+    if not config.listen_bearer:
+        return None
+    from replica.services.bearer import BearerDoor  # nobody without tokens has the library
+    from replica.tokens.believed_keys import BelievedKeys
+    from replica.tokens.judging import Rules
+
+    tokens = config.tokens
+    operator.token_keys = keys = BelievedKeys(tokens, operator.reports.note, members.node.spawn)
+    members.node.on_tick.append(keys.look)
+    return BearerDoor(keys, Rules(tokens.issuer, tokens.audience, tokens.leeway_seconds), operator.audit)
 
 
 def _audit_of(config: ManagerConfig) -> AuditLog | None:

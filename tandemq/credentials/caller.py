@@ -1,4 +1,4 @@
-"""Says who makes a call, by the certificate of its connection; it never decides what that one may do."""
+"""Says who makes a call, by the certificate of its connection or its token; never decides what that one may do."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from tandemq.credentials.names import who_of
 
 URI, CERTIFICATE = "peer_uri", "x509_pem_cert"
 """Where gRPC has the URIs of a certificate that it has verified, and the certificate itself."""
+SHOWN = "tandemq_principal"
+"""Where a call that came with a token has whom it names (`replica.services.bearer`); gRPC itself has no such entry."""
 KEPT = 1_024
 
 
@@ -18,6 +20,8 @@ def principal_of(context: Any) -> str:
     if asked is None:
         return ""
     found = asked()
+    if SHOWN in found:
+        return str(found[SHOWN][0].decode())
     who = who_of(each.decode(errors="replace") for each in found.get(URI, ()))
     # gRPC ends a URI at its first NUL: `tandemq:member/orders/b\0.evil` is handed over as that of member b.
     return who if who and who == next(map(_named, found.get(CERTIFICATE, ())), "") else ""
