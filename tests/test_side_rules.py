@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 
 import replica.core.ordering.units
+import replica.node.asking
 from chaos.sim.bugs.planting import Patch
 from chaos.sim.bugs.sides import drops_for_the_faster, forgets_at_a_takeover, gives_all_it_has, selects_by_each_side
 from replica.machine.plan.unit import UnitCall
@@ -31,6 +32,11 @@ def the_replicas_side_asks_nobody(patch: Patch) -> None:
     patch.setattr(Asks, "on_beat", lambda _asks, _domain, _asked: None)
 
 
+def questions_are_added_up(patch: Patch) -> None:
+    """Both sides are given what either has asked for."""
+    patch.setattr(replica.node.asking, "max", lambda own, peer: own + peer, raising=False)
+
+
 def units_have_no_number(patch: Patch) -> None:
     """Known by their requests alone, as other units."""
     plan = replica.core.ordering.units.plan_unit
@@ -47,6 +53,7 @@ RULES = (
     Rule("k3_one_order", "sides/select", selects_by_each_side, r"what was acted on: \['middle'\]"),
     Rule("k3_a_takeover_leaves_it", "sides/select", forgets_at_a_takeover, "2 is low at b, and was high"),
     Rule("k3_the_replica_asks", "sides/select", the_replicas_side_asks_nobody, "2 is not chosen at a", heed=True),
+    Rule("k3_the_furthest_counts", "sides/furthest", questions_are_added_up, "3 is three, at both", heed=True),
     Rule("k6_both_have_passed", "sides/a_day_away", drops_for_the_faster, "b gives 4 behind 1"),
     Rule("k8_numbers_of_outputs", "sides/a_day_away", units_have_no_number, "of the outputs there are"),
 )

@@ -78,7 +78,14 @@ class Metrics:
             "Batches to macro queues, by why their members were chosen.",
             labels=["domain", "policy", "reason"],
         )
+        differed = CounterMetricFamily(
+            "tandemq_divergences",
+            "What one of two who do the same sent second, and not as the other one: units of outputs, or answers.",
+            labels=["domain", "between"],
+        )
         for name, domain in self.members.by_name.items():
+            for between, count in domain.orders.divergences.counts.items():
+                differed.add_metric([name, between.value], count)
             for (policy, reason), count in dict(domain.orders.steering.by_policy).items():
                 chosen.add_metric([name, policy, reason], count)
             denied.add_metric([name], domain.kept.rights.denied)
@@ -90,7 +97,7 @@ class Metrics:
             commit.add_metric([name], shared.progress.commit_index)
             copies.add_metric([name], domain.mastership.commit.copies)
             parked.add_metric([name], len(domain.holding))
-        return [epoch, role, last, commit, copies, parked, denied, chosen]
+        return [epoch, role, last, commit, copies, parked, denied, chosen, differed]
 
 
 def _classifier(judge: Judge) -> list[Metric]:

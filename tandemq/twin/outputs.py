@@ -159,6 +159,16 @@ class Outputs:
         self.counts.divergences += 1
         self._on_differ(Compared(number, own, other))
 
+    async def report(self, compared: Compared, note: Output) -> None:
+        """Has operators of the pair hear of it too: of the same number with another digest nothing is executed, and
+        the pair reports it. It has not heard of what this process compared by itself.
+        """
+        puts = {note.queue: [note.payload]}
+        number, writer, owner = compared.number, self._writer, self._owner
+        await self._client.transact(
+            [], puts, writer=writer, number=number, after=number - 1, query_id=owner, digest=compared.own
+        )
+
     # -- waiting -----------------------------------------------------------------------------------------------------
 
     @property

@@ -268,7 +268,7 @@ class Twin(Generic[State]):
             begin(self._save_now_and_then(outputs)),
             begin(self._answer(meeting)),
             begin(self._give(meeting, outputs)),
-            begin(self._part_ways(meeting)),
+            begin(self._part_ways(meeting, outputs)),
         ]
         stopped = begin(self._stop.wait())
         try:
@@ -443,7 +443,7 @@ class Twin(Generic[State]):
         self._differ = compared
         self._differed.set()
 
-    async def _part_ways(self, meeting: Meeting) -> None:
+    async def _part_ways(self, meeting: Meeting, outputs: Outputs) -> None:
         """K8, K9: once, for after the first difference all that follows differs."""
         await self._differed.wait()
         assert self._differ is not None, "said by _on_differ"
@@ -455,6 +455,8 @@ class Twin(Generic[State]):
         log.error("%s", error)
         with only_logged("what differs"):
             await meeting.note("differed", number=number, own=shown(own), other=shown(other), where=where)
+        with only_logged("at the pair what differs"):
+            await outputs.report(self._differ, mark(self.name, number, NONE))
         policy = self.options.on_divergence
         is_kept = policy is OnDivergence.KEEP and self.options.keep == self.member
         if self.other and (is_kept or policy is OnDivergence.STOP_BOTH):

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
+import grpc
 import pytest
 
 from chaos.cluster import Cluster
 from tandemq import aio
+from tandemq.cli.view import PairView
 from tandemq.client.consumer import Consumer
 from tandemq.client.reactions import Cancel
 from tandemq.v1 import queue_admin_service_pb2 as admin
-from tests.integration.support import roles
+from tandemq.v1.pair_service_pb2 import ForceFailoverRequest
+from tests.integration.support import gone, member_view, raw_to, roles
+from tests.integration.test_backup import done
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S, until
 
@@ -20,6 +25,7 @@ pytestmark = pytest.mark.process
 
 SELECTED = admin.QueueConfig(replication=admin.REPLICATION_PRODUCER, lockstep=admin.LOCKSTEP_SELECTED)
 HALF, ALL = 500, 1_000
+FEW, SOME = 60, 20
 
 
 class Twin:
@@ -61,6 +67,74 @@ def at(cluster: Cluster, name: str) -> aio.Client:
     return aio.connect(cluster.endpoint(name), timeout=OUTER_S, follow_master=False)
 
 
+async def sent(client: aio.Client, first: int, last: int) -> None:
+    async with client.producer("q") as producer:
+        for number in range(first, last + 1):
+            producer.send_nowait(b"%d" % number, priority=number % 10)
+        await producer.flush()
+
+
+async def test_k3_a_restored_copy_goes_on_with_the_same_selection(tmp_path: Path) -> None:
+    """Into a living pair: both sides go on as if nothing had happened. When nothing else is left: what had been
+    selected by then is the k-th, for processes that have the states of then.
+    """
+    file = str(tmp_path / "pair.tqb")
+    async with patient(tmp_path / "c").running() as cluster, aio.connect(cluster.target, timeout=OUTER_S) as client:
+        await client.create_queue("q", SELECTED)
+        master, replica = await roles(cluster)
+        await sent(client, 1, FEW)
+        async with at(cluster, master) as at_master, at(cluster, replica) as at_replica:
+            twins = {master: Twin(at_master), replica: Twin(at_replica)}
+            for twin in twins.values():
+                await twin.act(SOME)
+            chosen = (await client.get_queue("q")).last_selected
+            assert SOME < chosen < FEW, "more is chosen than both have acted on"
+            taken = await done("backup", "create", file, "--target", cluster.target)
+            assert taken["member"] == replica
+            await sent(client, FEW + 1, FEW + SOME)
+            for twin in twins.values():
+                await twin.act(2 * SOME)
+
+            await gone(cluster, replica)
+            directory = Path(cluster.config(replica).data_dir)
+            shutil.rmtree(directory)
+            await done("backup", "restore", file, "--data-dir", str(directory))
+            cluster.spawn(replica)
+            await cluster.wait_for(PairView.whole, "the restored member has caught up")
+            for twin in twins.values():
+                await twin.act(FEW + SOME)
+            assert twins[master].acted == twins[replica].acted
+            assert sorted(map(int, twins[master].acted)) == list(range(1, FEW + SOME + 1))
+
+        await gone(cluster, master, replica)
+        for name in cluster.members:
+            shutil.rmtree(cluster.config(name).data_dir)
+        await done("backup", "restore", file, "--data-dir", cluster.config(replica).data_dir)
+        cluster.spawn(replica)
+        await cluster.wait_answers(replica)
+        await until(lambda: is_master_by_force(cluster, replica), "an operator has it serve")
+        async with at(cluster, replica) as at_replica:
+            of_then = Twin(at_replica)
+            of_then.acted = twins[replica].acted[:SOME]
+            await of_then.act(FEW)
+            assert of_then.acted[:chosen] == twins[replica].acted[:chosen], "the k-th stays the k-th"
+            assert sorted(map(int, of_then.acted)) == list(range(1, FEW + 1))
+
+
+async def is_master_by_force(cluster: Cluster, name: str) -> bool:
+    """Asked again until it waits for that."""
+    view = await member_view(cluster, name)
+    main = view.domain("main") if view is not None else None
+    if main is None:
+        return False
+    async with raw_to(cluster.endpoint(name)) as (member,):
+        order = ForceFailoverRequest(reason="both disks are gone", confirmed=True, accept_loss_after=main.log_index)
+        try:
+            return (await member.pair.ForceFailover(order, timeout=OUTER_S)).done
+        except grpc.aio.AioRpcError:
+            return False
+
+
 async def test_k3_two_sides_act_on_priorities_in_one_order_through_a_takeover(tmp_path: Path) -> None:
     async with (
         patient(tmp_path).running() as cluster,
@@ -71,16 +145,10 @@ async def test_k3_two_sides_act_on_priorities_in_one_order_through_a_takeover(tm
         twins = {"a": Twin(at_a), "b": Twin(at_b)}
         await client.create_queue("q", SELECTED)
 
-        async def send(first: int, last: int) -> None:
-            async with client.producer("q") as producer:
-                for number in range(first, last + 1):
-                    producer.send_nowait(b"%d" % number, priority=number % 10)
-                await producer.flush()
-
         master, replica = await roles(cluster)
-        await send(1, HALF)
+        await sent(client, 1, HALF)
         acting = {name: asyncio.create_task(twin.act(ALL)) for name, twin in twins.items()}
-        sending = asyncio.create_task(send(HALF + 1, ALL))
+        sending = asyncio.create_task(sent(client, HALF + 1, ALL))
         await until(lambda: min(len(twin.acted) for twin in twins.values()) >= 100, "both have begun")
         cluster.kill(master)
         await sending

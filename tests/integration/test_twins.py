@@ -25,18 +25,30 @@ from tandemq.twin import (
     TwinVersion,
 )
 from tandemq.twin.looking import look, names, order
-from tandemq.twin.meeting import Asked, ask
+from tandemq.twin.meeting import Asked, ask, marks
 from tandemq.twin.outputs import Compared, Outputs
 from tandemq.v1 import queue_admin_service_pb2 as admin
+from tandemq.v1.pair_service_pb2 import ListEventsRequest, PairEvent, PairEventKind
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.support import new_name
+from tests.integration.support import new_name, raw_to
 from tests.integration.twin_pairing import PRODUCER, differing_at, pairing, sums
-from tests.support.until import until
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
 pair = module_pair(limits=Limits(side_full_seconds=1))
 client = module_client()
+
+
+async def events_of(pair: Cluster, name: str) -> list[PairEvent]:
+    """Of both members, about these twins."""
+    said: list[PairEvent] = []
+    async with raw_to(pair.endpoint("a"), pair.endpoint("b")) as members:
+        for member in members:
+            found = await member.pair.ListEvents(ListEventsRequest(limit=1_000), timeout=OUTER_S)
+            said += [event for event in found.events if name in event.text]
+    return said
+
 
 # -- K8: outputs once -------------------------------------------------------------------------------------------------
 
@@ -220,6 +232,10 @@ async def test_k9_a_difference_stops_the_one_that_comes_second(
         (difference,) = seen.differences
         assert (difference["member"], difference["number"]) == ("b", 10)
         assert difference["other"] == seen.digest
+        assert len(await marks(client, made.name)) == 1, "what was reported to the pair is nothing new"
+        (event,) = await events_of(pair, made.name)
+        assert event.kind == PairEventKind.PAIR_EVENT_KIND_DIVERGENCE
+        assert all(str(difference[what]) in event.text for what in ("number", "own", "other"))
         await made.send(2)
         await made.reach(11, a)
         assert a.state == {"sum": 12}

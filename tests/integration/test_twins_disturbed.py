@@ -117,6 +117,35 @@ async def test_k7_an_older_copy_of_the_pair_is_noticed(pair: Cluster, client: ai
             await made.twin("a").run()
 
 
+async def test_an_input_that_is_missing_stops_the_twin_and_harms_nobody(
+    pair: Cluster, client: aio.Client, tmp_path: Path
+) -> None:
+    """Somebody else took from the side, and rejected one: it is gone there, and at that side alone. The other twin
+    goes on, and the outputs of what both have seen are there once.
+    """
+    async with pairing(pair, client, tmp_path) as made:
+        await made.send(1, 2, 3, 4, 6)
+        async with (
+            aio.connect(pair.endpoint("a"), follow_master=False) as at_a,
+            at_a.consumer(made.inputs, credit_messages=5) as stranger,
+        ):
+            taken = [await anext(stranger) for _ in range(5)]
+            taken[2].reject("none of mine")
+            await stranger.settled()
+        skips = made.twin("a")
+        with pytest.raises(InputMissing, match=rf"TWIN_SKIPPED: input 4 of {made.inputs} came behind 2"):
+            await skips.run()
+        assert skips.state == {"sum": 3}, "what came before it was acted on, and nothing behind it"
+        b = made.twin("b")
+        made.start(b)
+        await made.reach(5, b)
+        await until(lambda: asyncio.sleep(0, len(list((tmp_path / "b").glob("*.snapshot")))), "b has a snapshot")
+        assert b.state == {"sum": 16}
+        assert await made.sent() == sums(1, 2, 3, 4, 6)
+        seen = await look(client, made.name)
+        assert [twin.running for twin in seen.twins if twin.member == "b"] == [True]
+
+
 async def test_outputs_that_fail_while_they_are_made_are_not_left_out(
     pair: Cluster, client: aio.Client, tmp_path: Path
 ) -> None:

@@ -22,7 +22,7 @@ from tandemq.v1.pair_service_pb2 import ListEventsRequest, PairEventKind
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.support import gone, new_id, new_name, raw_to, refused, roles, stopped_at_end
+from tests.integration.support import gone, http_get, new_id, new_name, raw_to, refused, roles, stopped_at_end
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S
 
@@ -232,6 +232,9 @@ async def test_k8_units_that_are_cut_at_other_places_are_compared_where_they_mee
             said += [event for event in found.events if writer in event.text]
     assert [event.kind for event in said] == [PairEventKind.PAIR_EVENT_KIND_DIVERGENCE], "said once"
     assert "000000000000004d, and the first one was 0000000000000021" in said[0].text
+    ports = [int(pair.config(member).listen_http.rsplit(":", 1)[1]) for member in ("a", "b")]
+    shown = "".join([(await http_get(port, "/metrics"))[1] for port in ports])
+    assert 'tandemq_divergences_total{between="outputs",domain="main"} 2.0' in shown
 
 
 @pytest.mark.parametrize(

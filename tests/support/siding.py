@@ -137,6 +137,8 @@ class Siding(Working):
             number, name = row.index, row.message.payload.decode().split("/")[0]
             known = self.numbered.setdefault(number, name)
             require(known == name, f"{number} is {name} at {member.name}, and was {known}")
+            if not process.held and number <= process.settled:
+                process.settled = number - 1  # the member's disk is another one: it goes on from what the pair has
             last = process.held[-1].number if process.held else process.settled
             require(number == last + 1, f"{member.name} gives {number} behind {last}")
             process.held.append(Given(number, done.lease_id))

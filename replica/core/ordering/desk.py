@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence, Sized
 
+    from replica.core.ordering.divergences import Divergences
     from replica.core.ordering.steering import Steering
     from replica.core.state.calls import PendingEnqueue, Waiter
     from replica.core.state.outcomes import Answer
@@ -118,8 +119,7 @@ class Desk(Protocol):
     """Queues that the last record was about."""
     parts: OrderParts
     steering: Steering
-    differing: set[str]
-    """Writers of which it was said that they send the same number with other content."""
+    divergences: Divergences
 
     @property
     def replying(self) -> Answering: ...

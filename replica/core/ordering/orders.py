@@ -8,6 +8,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.ordering.administration import order_beside, order_queue
+from replica.core.ordering.divergences import Divergences
 from replica.core.ordering.enqueued import (
     dealt_done,
     enqueue_done,
@@ -108,7 +109,7 @@ class Orders:
         self.freed_later: list[int] = []
         self.touched: Sequence[int] = ()
         """Queues that the last record was about."""
-        self.differing: set[str] = set()
+        self.divergences = Divergences()
 
     @property
     def machine(self) -> Machine:
@@ -204,6 +205,7 @@ class Orders:
         self.saving.on_following()
         self.publishing.on_following()
         self.replying.on_following()
+        self.divergences.on_following()
         waiting, self.waiting = self.waiting, deque()
         for item in reversed(waiting):  # each goes to the front of what is parked, so the oldest ends up first
             item.on_lost()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from replica.core.messages import copies
 from replica.core.messages.bodies import answer_in
+from replica.core.ordering.divergences import Between
 from replica.core.ordering.dying import AGAIN_MS, MOVE_BYTES_MAX, MOVE_MESSAGES_MAX, move
 from replica.core.state.effects import Note
 from replica.core.state.outcomes import Moved, ReplyDone
@@ -84,8 +85,6 @@ class Replying:
         self._now_ms = self._report_ms = 0
         self._unreported: dict[int, dict[str, str]] = {}
         self._given_up: dict[str, tuple[int, str]] = {}
-        self._differing: set[int] = set()
-        """Queues with sides of which an operator has heard that answers differ."""
         self._asked: copies.Asked | None = None
         """The record whose requests were answered last."""
 
@@ -121,13 +120,10 @@ class Replying:
         )
 
     def _of_a_side(self, queue: QueueState, answer: SendReply) -> RecordHeader | None:
-        """K11: an operator hears of two answers that differ, once a queue, for what goes on after that may differ
-        each time.
-        """
+        """K11: an operator hears of two answers that differ, once a queue and mastership."""
         orders, digest = self.orders, digest_of(answer.body)
         two = differing(queue, answer.call.index, digest)
-        if two is not None and queue.queue_id not in self._differing:
-            self._differing.add(queue.queue_id)
+        if two is not None and orders.divergences.add(Between.ANSWERS, queue.name):
             text = (
                 f"request {answer.call.index} of queue {queue.name} was answered twice, and not alike: "
                 f"{two.second:08x}, and the first answer was {two.first:08x}; the first one counts, and no more is "
@@ -197,7 +193,6 @@ class Replying:
         self._round.clear()
         self._unreported.clear()
         self._given_up.clear()
-        self._differing.clear()
         self._asked = None
 
     def _one_more(self, queue_id: int, to: str, index: int) -> None:

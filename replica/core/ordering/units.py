@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from replica.core.ordering.divergences import Between
 from replica.core.ordering.enqueued import is_all_volatile, not_enough
 from replica.core.state.effects import Note
 from replica.core.state.outcomes import EnqueueDone, Failed, UnitDone
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from replica.machine import UnitCall, UnitIdentity
     from replica.machine.plan.unit_identity import RepeatedNumber
     from tandemq.peer.v1.record_pb2 import EnqueueOp, ReplyOp
-
-
-DIFFERING_MAX = 1_000
-"""Writers of which an operator hears once that they differ."""
 
 
 def order_unit(
@@ -97,13 +94,10 @@ def order_unit(
 
 
 def _report(orders: Desk, identity: UnitIdentity, repeated: RepeatedNumber) -> None:
-    """K8: once a writer, for what goes on after that differs each time."""
+    """K8: once a writer and mastership."""
     known, writer = repeated.known, identity.writer
-    if known is None or writer in orders.differing:
+    if known is None or not orders.divergences.add(Between.OUTPUTS, writer):
         return
-    if len(orders.differing) >= DIFFERING_MAX:  # names may have been released since
-        orders.differing.clear()
-    orders.differing.add(writer)
     text = (
         f"unit {identity.number} of writer {writer} was sent again with other content: {repeated.digest:016x}, and the "
         f"first one was {known:016x}; the first one counts, and no more is said of this writer while this member serves"

@@ -180,9 +180,11 @@ async def test_k2_the_peer_hears_of_commits_at_once_when_a_process_acts_at_its_s
 
 async def test_k6_what_the_peer_said_is_forgotten_with_its_session(member: Member) -> None:
     """It may have lost its disk meanwhile."""
-    member.sides.on_beat(NUMBER, member.sides.beat(member.pair))
+    member.driver.send(3)
+    member.sides.on_beat(NUMBER, [SidePassed(queue_id=1, index=2)])
+    assert member.sides._peer_passed((NUMBER, 1), member.queue, "b") == 2
     member.node.connect()
-    assert member.sides._peer == {}
+    assert member.sides._peer_passed((NUMBER, 1), member.queue, "b") == 0
 
 
 async def test_k6_what_the_peer_said_of_a_place_that_was_lost_says_nothing_of_the_next_one(member: Member) -> None:

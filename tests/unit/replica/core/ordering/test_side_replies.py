@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from replica.core.messages.bodies import read_answer
+from replica.core.ordering.divergences import Between
 from replica.core.state.calls import SendReply
 from replica.core.state.outcomes import Failed, ReplyDone
 from replica.machine import ReplyCall
@@ -96,6 +97,7 @@ def test_k11_another_answer_is_a_divergence(pair: Pair) -> None:
     notes = [note for note in pair.master.notes if "was answered twice" in note]
     assert len(notes) == 1
     assert "request 2 of queue q" in notes[0]
+    assert pair.master.core.orders.divergences.counts == {Between.OUTPUTS: 0, Between.ANSWERS: 2}
     assert answer(pair, 2, b"yes") == ReplyDone(duplicate=True)
 
 

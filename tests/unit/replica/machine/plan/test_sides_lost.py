@@ -64,6 +64,8 @@ def test_k6_a_side_that_stands_before_a_full_queue_loses_its_place(driver: Drive
     mark(driver, a=9)
     assert list(late(driver)) == ["b"], "that the other one has moved is none of its doing"
     mark(driver, b=3)
+    driver.send(1)
+    assert queue_of(driver).length == 10, "full once more"
     assert late(driver) == {}, "it comes along: senders wait for it"
 
 
