@@ -18,7 +18,7 @@ from chaos.secure.asking import Doors, ask_all, questions
 from chaos.secure.impostors import Attempt, Port, attempts, prepare_impostors
 from chaos.secure.load import Load, loading, missing
 from chaos.secure.rights import EXISTING, GRANTS, OPS, PRINCIPALS
-from chaos.secure.starved import withheld_s
+from chaos.starved import Withholding
 from tandemq import aio
 from tandemq.cli.output import say
 from tandemq.cli.view import PairView
@@ -131,19 +131,18 @@ class SecureStory:
 
     async def _revoke(self, ops: aio.Client, name: str) -> None:
         """A stream of shop's, at that member, until its right is gone; it gets it back."""
-        pids = [child.pid for child in self._cluster.children.values() if child.pid is not None]
         stub = pb_grpc.QueueServiceStub(self._doors.channel("shop", self._cluster.endpoint(name)))
         stream = stub.Consume(timeout=STREAM_S)
         await stream.write(pb.ConsumeRequest(open=pb.ConsumeOpen(queue="orders/eu", client_id=os.urandom(16))))
         await stream.read()
-        before_s = withheld_s(pids)
+        withholding = Withholding()
         ended = asyncio.create_task(stream.code())
         await ops.revoke_right("shop", "consume", "orders/eu")
         answered_s = time.monotonic()
         while not ended.done() and time.monotonic() - answered_s < STREAM_S:
             await asyncio.wait([ended], timeout=LOOK_S)
         took_s = time.monotonic() - answered_s
-        waited_ms = 1_000 * (withheld_s(pids) - before_s)
+        waited_ms = 1_000 * withholding.so_far_s()
         self.seen.revoked.append(Revoked(name, 1_000 * took_s, waited_ms))
         stream.cancel()
         await ops.grant_right("shop", "consume", "orders/eu")

@@ -13,7 +13,8 @@ from threading import Event
 
 import pytest
 
-from tests.support.starvation import RUNS, TICK_S, Soon, Stopwatch, Timely, family, judge, others_s, stolen_s
+from chaos.starved import TICK_S, family, others_s, stolen_s
+from tests.support.starvation import RUNS, Soon, Stopwatch, Timely, judge
 from tools.phases import used_s
 
 ROOT = Path(__file__).resolve().parents[2]
