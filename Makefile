@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help audit-check audit-same blocking blocking-check modules venv setup setup-all etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo demo-twin demo-units test test-all nightly shuffled coverage lint fmt types pytest bench bench-deps bench-failover bench-growth bench-levers bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark bench-twin bench-units crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean secure-demo deploy-check guard guard-baseline bench-budget flamegraph one-message names crowd
+.PHONY: help audit-check audit-same blocking blocking-check modules venv setup setup-all etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo demo-twin demo-units test test-all nightly shuffled coverage lint fmt types pytest bench bench-deps bench-failover bench-growth bench-levers bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark bench-twin bench-units crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean secure-demo hostile deploy-check guard guard-baseline bench-budget flamegraph one-message names crowd
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,10 @@ demo-units: $(STAMP) ## flights in units of work, a cancelled airline, exchanged
 SECURE_ARGS ?=
 secure-demo: $(STAMP) ## a pair with certificates: every call as five principals about every queue, at both members, after a kill and a handoff, beside a model; exchanges under load, impostors; SECURE_HOLE=1: a hole, and it must FAIL: build/secure/summary.json, matrix.html (a minute)
 	$(BIN)/python -m chaos.secure $(if $(SECURE_HOLE),--hole) $(SECURE_ARGS)
+
+HOSTILE_ARGS ?=
+hostile: $(STAMP) ## hostile inputs, from without and with a certificate, at a pair with TLS, while another client sends; HOSTILE_HOLE=1: a hole, and it must FAIL: build/secure/hostile.json (6 minutes; HOSTILE_ARGS='--only flood': less)
+	$(BIN)/python -m chaos.hostile $(if $(HOSTILE_HOLE),--hole) $(HOSTILE_ARGS)
 
 TWIN_DEMO_ARGS ?=
 demo-twin: $(STAMP) ## two processes that do the same on flight records; managers and twins are killed, one is away for a third; DIVERGE=1: one differs, and it must FAIL: build/demo/twin.json, twin.svg (1 minute)

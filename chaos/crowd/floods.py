@@ -6,6 +6,7 @@ Each is to end its connection; `flood` says whether it did, and after how long.
 from __future__ import annotations
 
 import asyncio
+import ssl
 import struct
 import time
 from collections.abc import Callable
@@ -70,9 +71,9 @@ FLOODS: dict[str, Make] = {
 }
 
 
-def flood(address: tuple[str, int], name: str, within_s: float = FLOOD_S) -> Ending:
+def flood(address: tuple[str, int], name: str, within_s: float = FLOOD_S, tls: ssl.SSLContext | None = None) -> Ending:
     """On a connection of its own: sends until the server ends it, or the time is over. Blocking."""
-    with RawConnection(address, hello=HELLO) as connection:
+    with RawConnection(address, hello=HELLO, tls=tls) as connection:
         connection.read(1.0)
         return flood_on(connection, name, within_s)
 

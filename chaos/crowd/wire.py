@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Iterable
@@ -88,12 +89,23 @@ class RawConnection:
     """A connection that says what it is given. `hello`: begin as HTTP/2 begins; `polite`: acknowledge what asks for it.
 
     `ended` says how the server ended it; empty: it lives. `goaway` is the error code it said first, if it said one.
-    `port`: ours, at 127.0.0.1, which another of these may have for another address; 0: any.
+    `port`: ours, at 127.0.0.1, which another of these may have for another address; 0: any. `tls`: with certificates.
     """
 
-    def __init__(self, address: tuple[str, int], *, hello: bytes = b"", polite: bool = True, port: int = 0) -> None:
-        self.socket = _connected(address, port)
+    def __init__(
+        self,
+        address: tuple[str, int],
+        *,
+        hello: bytes = b"",
+        polite: bool = True,
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        plain = _connected(address, port)
+        self.socket = tls.wrap_socket(plain) if tls is not None else plain
         self.socket.sendall(hello)  # before anything is read: an acknowledgement must not come before the preface
+        if tls is not None:
+            self.socket.setblocking(False)  # what can be read there may be no word of anybody, but a ticket of TLS
         self.polite = polite
         self.ended = ""
         self.goaway: int | None = None
@@ -121,6 +133,8 @@ class RawConnection:
             if writable and not self.ended:
                 try:
                     rest = rest[self.socket.send(rest[:READ_BYTES]) :]
+                except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                    continue
                 except OSError as error:
                     self.ended = type(error).__name__
         return not self.ended
@@ -131,6 +145,8 @@ class RawConnection:
             wait_s = 0.0
             try:
                 data = self.socket.recv(READ_BYTES)
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                continue
             except OSError as error:
                 self.ended = type(error).__name__
                 return

@@ -1,0 +1,188 @@
+"""Tries the hostile inputs at a pair with certificates, one after the other, while another client goes on sending."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import msgspec
+
+import chaos.hostile.inside
+import chaos.hostile.outside  # noqa: F401 - both enter what they have
+from chaos.cluster import CLIENT, WITNESS, Cluster
+from chaos.hostile.account import FAILED, INVALID, MEMORY_MIB, Row, judged
+from chaos.hostile.faults import faults_of
+from chaos.hostile.inputs import INPUTS, Input
+from chaos.hostile.target import Target
+from chaos.hostile.watching import Sends, logs, memory_mib, percentile, sending, written
+from chaos.preload import Preload, PreloadError
+from chaos.secure.impostors import prepare_impostors
+from chaos.starved import Withholding
+from tandemq import aio
+from tandemq.cli.output import say
+from tandemq.cli.view import PairView
+from tandemq.config import member_ports
+from tandemq.config_security import Security
+from tandemq.credentials.authority import create
+from tandemq.credentials.development import prepare
+from tandemq.credentials.names import member
+
+PAIR = "pair"
+PEOPLE = {
+    "a": member(PAIR, "a"),
+    "b": member(PAIR, "b"),
+    WITNESS: "witness/witness",
+    CLIENT: "principal/ops",
+    **{name: f"principal/{name}" for name in ("ops", "billing", "honest", "flooder")},
+}
+GRANTS = (
+    *(("billing", right, queue) for queue in ("orders", "large") for right in ("produce", "consume", "browse")),
+    ("honest", "produce", "honest"),
+    ("flooder", "produce", "orders"),
+)
+QUOTAS = ("flooder=calls:100",)
+QUIET_S, ATTACK_S, BACK_S, SYNC_S = 1.5, 120.0, 60.0, 60.0
+TRIES = 3
+"""Of an input that the machine decided about."""
+
+
+@asynccontextmanager
+async def pair_of(directory: Path, *, hole: bool) -> AsyncIterator[tuple[Cluster, Path]]:
+    """A pair with certificates, rights and a quota; and its authority."""
+    authority, credentials = directory / "authority", directory / "credentials"
+    create(authority)
+    prepare(credentials, authority, PEOPLE)
+    settings = {
+        name: {"security": Security(credentials=str(credentials / name), administrators=("ops",), quotas=QUOTAS)}
+        for name in ("a", "b")
+    }
+    preload: Preload | None = Preload(directory / "preload", ("a", "b"))
+    try:
+        assert preload is not None
+        preload.prepare()
+    except PreloadError as error:
+        say(f"no wrong clock: {error}")
+        preload = None
+    cluster = Cluster(
+        directory / "pair", pair=PAIR, secured=credentials, operators=["ops"], settings=settings, preload=preload
+    )
+    if hole:
+        for name in cluster.members:
+            cluster.children[name].arguments[:1] = ["chaos.secure.hole"]
+    async with cluster.running(SYNC_S):
+        async with aio.connect(cluster.target, credentials=credentials / "ops", timeout=SYNC_S) as ops:
+            for queue in ("orders", "large", "honest"):
+                await ops.create_queue(queue)
+            for grant in GRANTS:
+                await ops.grant_right(*grant)
+        yield cluster, authority
+
+
+async def play(directory: Path, only: Collection[str], *, hole: bool) -> tuple[list[Row], int]:
+    """The rows, and how many there had to be. `only`: inputs whose name has one of these words; empty: all."""
+    rows: list[Row] = []
+    async with pair_of(directory, hole=hole) as (cluster, authority):
+        credentials = Path(cluster.credentials).parent
+        made = prepare_impostors(credentials, authority, PAIR)
+        inputs = [*INPUTS.values(), *faults_of(cluster, authority, PEOPLE)]
+        chosen = [each for each in inputs if not only or any(word in each.name for word in only)]
+        async with sending(cluster.target, credentials / "honest") as sends:
+            await asyncio.sleep(QUIET_S)
+            for each in chosen:
+                row = await _until_valid(cluster, each, made, sends)
+                rows.append(row)
+                say(
+                    f"{row.held:10.60} {row.input}: {row.answer}, p99 {row.p99_before_ms:g} to {row.p99_during_ms:g} ms"
+                )
+    return rows, len(chosen)
+
+
+async def _until_valid(cluster: Cluster, each: Input, made: Path, sends: Sends) -> Row:
+    row = await _row(cluster, each, made, sends)
+    for _ in range(TRIES - 1):
+        if row.held == INVALID:
+            row = await _row(cluster, each, made, sends)
+    return row
+
+
+async def _target(cluster: Cluster, made: Path) -> Target:
+    view = await cluster.wait_for(PairView.whole, "whole", SYNC_S)
+    (master,) = view.masters()
+    names = [master, *(name for name in cluster.members if name != master)]
+    ports = {name: member_ports(cluster.base_port, list(cluster.members).index(name)) for name in names}
+    return Target(
+        clients={name: cluster.endpoint(name) for name in names},
+        peers={name: f"{cluster.host}:{ports[name].peer}" for name in names},
+        https={name: f"{cluster.host}:{ports[name].http}" for name in names},
+        witness=cluster.witness_endpoint,
+        credentials=str(Path(cluster.credentials).parent),
+        impostors=str(made),
+    )
+
+
+async def _row(cluster: Cluster, each: Input, made: Path, sends: Sends) -> Row:
+    target = await _target(cluster, made)
+    began_s = time.monotonic()
+    await asyncio.sleep(QUIET_S)
+    sends.quiet.extend(sends.since(began_s))
+    before, memory, sizes = list(sends.quiet), memory_mib(cluster), logs(cluster)
+    failed, withholding, began_s = len(sends.failed), Withholding(), time.monotonic()
+    answer = await _answer(each, target)
+    took_s = time.monotonic() - began_s
+    await asyncio.sleep(max(0.0, QUIET_S - took_s))
+    during, text = sends.since(began_s), written(sizes)
+    row = Row(
+        each.name,
+        answer,
+        percentile(before, 0.5),
+        percentile(before, 0.99),
+        percentile(during, 0.5),
+        percentile(during, 0.99),
+        len(during),
+        len(sends.failed) - failed,
+        memory,
+        await _memory_back(cluster, memory),
+        len(text),
+        b"\x1b" not in text,
+        round(took_s, 2),
+        round(withholding.so_far_s(), 3),
+        "",
+    )
+    return judged(row, each.wanted)
+
+
+async def _answer(each: Input, target: Target) -> str:
+    """In a process of its own, unless it needs the pair's own hands."""
+    try:
+        async with asyncio.timeout(ATTACK_S):
+            if INPUTS.get(each.name) is not each:
+                return await each.attack(target)
+            words = [sys.executable, "-m", "chaos.hostile.attacker", each.name]
+            pipe = asyncio.subprocess.PIPE
+            process = await asyncio.create_subprocess_exec(*words, stdin=pipe, stdout=pipe, stderr=pipe)
+            try:
+                out, error = await process.communicate(msgspec.json.encode(target))
+            finally:
+                if process.returncode is None:
+                    process.kill()
+                    await process.wait()
+    except TimeoutError:
+        return "no answer"
+    try:
+        return str(msgspec.json.decode(out))
+    except msgspec.DecodeError:
+        return f"{FAILED}: {error.decode(errors='replace')[-300:]}"
+
+
+async def _memory_back(cluster: Cluster, before: float) -> float:
+    """After a minute at most: as soon as it is back within what it may."""
+    deadline_s = time.monotonic() + BACK_S
+    now = memory_mib(cluster)
+    while now > before + MEMORY_MIB and time.monotonic() < deadline_s:
+        await asyncio.sleep(1.0)
+        now = memory_mib(cluster)
+    return now
