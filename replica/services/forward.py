@@ -44,6 +44,8 @@ LOOK_S = 0.25
 """Between two looks at whether a call is parked again."""
 SUSPENDED_LOOK_S = 0.02
 """Between two looks at whether a suspended master may go on."""
+RETRY_S = 0.1
+"""Between two attempts at a master that is none, unless a role changes."""
 BEGINNING_LOOK_S = 0.002
 """Between two looks at whether a new master's first record is committed."""
 
@@ -163,6 +165,7 @@ async def unary(
     master that knows less than the caller refuses. `doubt` makes of an answer with refusals in it one that says so too.
     """
     epochs = await _seen_by(context)
+    until_s = asyncio.get_running_loop().time() + time_left_s(context, members.park_ms)
     sent_before = False
     while True:
         domain = await wait_for_master(
@@ -189,7 +192,7 @@ async def unary(
             reply: bytes = await call(request, timeout=time_left_s(context, otherwise_ms), metadata=metadata)
             return doubt(reply) if sent_before else reply
         except grpc.aio.AioRpcError as error:
-            if not await _may_retry(members, context, error):
+            if not await _may_retry(members, context, error, until_s):
                 await _pass_on(context, error, sent_before=sent_before)
             sent_before = sent_before or not from_rpc_error(error).definite
 
@@ -214,18 +217,25 @@ async def _seen_by(context: Context) -> dict[str, int]:
 
 
 def is_away(error: grpc.aio.AioRpcError) -> bool:
-    """Whoever was called is not there, or no master any more: the next one may know of the call."""
+    """Whoever was called is not there, or no master any more: the next one may know of the call. A master that has too
+    few copies for it has spoken for both.
+    """
+    if from_rpc_error(error).reason == "NOT_ENOUGH_COPIES":
+        return False
     return error.code() is grpc.StatusCode.UNAVAILABLE or from_rpc_error(error).metadata.get(OUTCOME) == UNKNOWN
 
 
-async def _may_retry(members: Members, context: Context, error: grpc.aio.AioRpcError) -> bool:
-    """The connection to the master broke, or it is none any more: wait for the next one while the caller has time."""
+async def _may_retry(members: Members, context: Context, error: grpc.aio.AioRpcError, until_s: float) -> bool:
+    """The connection to the master broke, or it is none any more: wait for the next one while the caller has time.
+    `until_s`: of the loop; whoever named no deadline is not held for ever.
+    """
     if not is_away(error) or came_over_a_hop(context):
         return False
-    if time_left_s(context, members.park_ms) < 0.1:
+    left_s = until_s - asyncio.get_running_loop().time()
+    if left_s < RETRY_S:
         return False
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(members.changed.wait(), min(0.1, time_left_s(context, members.park_ms)))
+        await asyncio.wait_for(members.changed.wait(), RETRY_S)
     return True
 
 

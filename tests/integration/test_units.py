@@ -16,7 +16,7 @@ import tandemq
 from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.client.identity import new_request_id
-from tandemq.errors import InvalidRequest, LeaseLost, NotFound, Refused, ResourceExhausted
+from tandemq.errors import InvalidRequest, LeaseLost, NotFound, Refused, ResourceExhausted, from_rpc_error
 from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.pair_service_pb2 import ListEventsRequest, PairEventKind
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
@@ -357,3 +357,17 @@ async def _work(client: aio.Client, number: int, orders: str, legs: str, ledger:
         except LeaseLost:
             continue  # a takeover gave it to somebody else first: here, to the next turn
         return
+
+
+async def test_a_call_without_a_deadline_hears_through_the_replica_what_its_master_refuses(pair: Cluster) -> None:
+    """A master that has too few copies is not away: nobody else is waited for, with a deadline or without."""
+    queue = new_name()
+    async with aio.connect(pair.target) as client:
+        await client.create_queue(queue)
+    _, replica = await roles(pair)
+    async with raw_to(pair.endpoint(replica)) as (member,), asyncio.timeout(OUTER_S):
+        request = pb.TransactRequest(request_id=new_id(), min_copies=3)
+        request.puts.add(queue=queue).messages.add(payload=b"x")
+        with pytest.raises(grpc.aio.AioRpcError) as said:
+            await TransactionServiceStub(member.channel).Transact(request)
+    assert from_rpc_error(said.value).reason == "NOT_ENOUGH_COPIES"
