@@ -53,8 +53,10 @@ class UnitCalls:
         self.lanes: dict[str, Lane] = {}
         """Those that are in use."""
         self._sending: set[asyncio.Task[None]] = set()
-        self._by_one = False
-        """The manager is of a version that takes one unit a call."""
+        self._by_one: dict[str, int] = {}
+        """By domain: the epoch whose master is of a version that takes one unit a call. The next master may be of
+        another one, and so may the same one once it has been started anew: that is another epoch.
+        """
 
     async def ask(self, request: pb.TransactRequest, queue: str) -> pb.TransactResponse:
         """The answer, as that of Transact. `queue`: whose master is asked. Raises what Transact is refused with, and
@@ -62,7 +64,7 @@ class UnitCalls:
         """
         loop = asyncio.get_running_loop()
         lane = self._lane_of(queue)
-        if self._by_one or (lane.in_flight < IN_FLIGHT and not lane.waiting):
+        if self._is_by_one(queue) or (lane.in_flight < IN_FLIGHT and not lane.waiting):
             lane.in_flight += 1
             try:
                 return await self._alone(request, queue, loop.time())
@@ -72,6 +74,13 @@ class UnitCalls:
         answer: asyncio.Future[pb.TransactResponse] = loop.create_future()
         lane.waiting.append(Asked(request, queue, answer, loop.time()))
         return await answer
+
+    def _is_by_one(self, queue: str) -> bool:
+        if not self._by_one:
+            return False
+        masters = self._caller.members.masters
+        domain = masters.domain_of(queue)
+        return self._by_one.get(domain) == masters.epoch(domain)
 
     def _lane_of(self, queue: str) -> Lane:
         domain = self._caller.members.masters.domain_of(queue)
@@ -101,7 +110,7 @@ class UnitCalls:
             del self.lanes[lane.name]
 
     async def _send(self, units: list[Asked]) -> None:
-        if len(units) == 1 or self._by_one:
+        if len(units) == 1 or self._is_by_one(units[0].queue):
             await asyncio.gather(*(self._answer(each) for each in units))
         else:
             await self._together(units)
@@ -128,7 +137,10 @@ class UnitCalls:
                 since=first.since,
             )
         except TandemqError as error:
-            self._by_one = self._by_one or error.reason == "UNIMPLEMENTED"
+            if error.reason == "UNIMPLEMENTED":
+                masters = self._caller.members.masters
+                domain = masters.domain_of(first.queue)
+                self._by_one[domain] = masters.epoch(domain)
             await asyncio.gather(*(self._answer(each, error) for each in units))
             return
         if len(reply.answers) != len(units):

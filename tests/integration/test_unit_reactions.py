@@ -179,3 +179,24 @@ async def test_v15_over_kill_9_before_the_commit_and_after_it(tmp_path: Path) ->
             assert [payload for _, payload, _ in await contents(client, notes)] == [b"later", b"now"]
             info = await client.get_queue(notes)
             assert (info.ready, info.delayed) == (1, 1)
+
+
+async def test_a_macro_queue_has_no_part_in_units_and_reactions_and_that_is_said(client: aio.Client) -> None:
+    """Not that there is no such queue: it is there."""
+    macro, member = new_name(), new_name()
+    await client.create_queue(member, QueueConfig(reactions_enabled=True))
+    await client.create_macro(macro)
+    await client.add_macro_member(macro, member)
+    unit = client.unit()
+    for _ in ("it would begin with it", "it is open"):
+        for call in (
+            unit.dequeue(macro),
+            unit.enqueue(macro, [b"x"]),
+            unit.react(macro, Where(group_id="g"), Cancel()),
+            client.react(macro, Where(group_id="g"), Cancel()),
+            client.react([member, macro], Where(group_id="g"), Cancel()),
+        ):
+            with pytest.raises(InvalidRequest, match=f"{macro} is a macro queue"):
+                await call
+        await unit.enqueue(member, [b"x"])
+    await unit.commit()

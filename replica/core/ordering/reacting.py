@@ -157,8 +157,7 @@ class Reacting:
         machine = self.orders.machine
         queue_id = machine.queue_id(reaction.queue)
         if queue_id is None:
-            text = f"there is no queue {reaction.queue!r}; create it first"
-            raise Refused(Reason.REASON_QUEUE_NOT_FOUND, text)
+            raise machine.state.unnamed(reaction.queue)
         queue = machine.queue(queue_id)
         check_reactions(queue, reaction.queue)
         return queue

@@ -103,8 +103,9 @@ class OpenUnitHandlers:
     async def begin_at(self, domain: Domain, request: pb.BeginRequest, who: str) -> Answered:
         """At the master of the unit's domain: a BeginResponse. `who`: whose it is."""
         if not knows(domain, request.queue):
-            text = f"there is no queue {request.queue!r}; create it first"
-            return refusal(Reason.REASON_QUEUE_NOT_FOUND, text, {"queue": request.queue})
+            assert domain.shared.machine is not None, "who serves has the queues' state"
+            unnamed = domain.shared.machine.state.unnamed(request.queue)
+            return Failed(unnamed.reason, unnamed.message, unnamed.metadata, None)
         call = BeginUnit(request.client_id, milliseconds(request.timeout), who)
         result = await self._ask(domain, call, request.epoch)
         if isinstance(result, (Failed, Moved)):

@@ -27,7 +27,7 @@ class Master:
     """A member that takes units, and lets a test say when."""
 
     def __init__(self, member: FakeMember) -> None:
-        self.member, self.gate = member, asyncio.Event()
+        self.member, self.gate, self.epoch = member, asyncio.Event(), 2
         self.alone: list[bytes] = []
         """The payload of each unit that had a call of its own."""
         self.together: list[list[bytes]] = []
@@ -39,7 +39,7 @@ class Master:
         member.unary[SERVICE + "TransactMany"] = self.many
 
     def done(self, unit: pb.TransactRequest) -> pb.TransactAnswer:
-        response = pb.TransactResponse(header=self.member.header(epoch=2))
+        response = pb.TransactResponse(header=self.member.header(epoch=self.epoch))
         for each in unit.puts:
             response.puts.add(queue=each.queue, results=[{"index": len(each.messages[0].payload)}])
         return pb.TransactAnswer(done=response)
@@ -59,7 +59,7 @@ class Master:
         if self.refuse_many is not None:
             await refuse(context, *self.refuse_many)
         answers = [self.answer(each) for each in units]
-        return pb.TransactManyResponse(header=self.member.header(epoch=2), answers=answers).SerializeToString()
+        return pb.TransactManyResponse(header=self.member.header(epoch=self.epoch), answers=answers).SerializeToString()
 
 
 def _payload(unit: pb.TransactRequest) -> bytes:
@@ -155,6 +155,20 @@ async def test_a_manager_of_an_older_version_gets_one_unit_a_call(member: FakeMe
         await settled(client, master, 6)
         await asyncio.gather(*asked(client, 6))
     assert (len(master.alone), master.together) == (12, [])
+
+
+async def test_the_master_of_the_next_epoch_is_asked_again(member: FakeMember, master: Master) -> None:
+    """It may have been upgraded, or be the other member."""
+    many = member.unary.pop(SERVICE + "TransactMany")
+    async with aio.connect(member.endpoint) as client:
+        await settled(client, master, 6)
+        member.unary[SERVICE + "TransactMany"] = many
+        await asyncio.gather(*asked(client, 6))
+        assert master.together == [], "the same master is not asked again"
+        master.epoch = 3
+        await client.transact((), {"q": [b"a taken mastership"]})
+        await asyncio.gather(*asked(client, 6))
+    assert [len(each) for each in master.together] == [4]
 
 
 async def test_who_is_cancelled_while_its_unit_waits_has_sent_nothing(member: FakeMember, master: Master) -> None:
