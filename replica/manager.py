@@ -53,6 +53,7 @@ from replica.services.admin.batches import BatchHandlers
 from replica.services.admin.journal import JournalHandlers
 from replica.services.admin.macros import MacroHandlers
 from replica.services.admin.names import NamesHandlers
+from replica.services.admin.proxies import ProxyHandlers
 from replica.services.admin.queues import AdminHandlers
 from replica.services.admin.readers import ReaderHandlers
 from replica.services.admin.restore import RestoreHandlers
@@ -72,6 +73,8 @@ from replica.services.pair.events import EventHandlers
 from replica.services.pair.handoff import HandoffHandlers
 from replica.services.pair.orders import OrderHandlers, journalled
 from replica.services.pair.status import StatusHandlers
+from replica.services.proxies.door import ProxyDoor
+from replica.services.proxies.keeper import Keeper
 from storage.errors import StorageError
 from tandemq.ambient import monotonic_ms, random_bytes
 from tandemq.config_links import endpoints_of
@@ -446,11 +449,15 @@ class Manager:
         journal = JournalHandlers(members).handler(ReaderHandlers(queues).methods())
         stage, units = StageHandlers(members).handler(), TransactionHandlers(members).handler()
         batches, weights = BatchHandlers(queues).handler(), WeightHandlers(queues).handler()
-        macros = MacroHandlers(queues).handler()
+        macros, keeper = MacroHandlers(queues).handler(), Keeper(members, self._operator.reports, agent.linked)
+        members.node.on_tick.append(keeper.look)
+        door = ProxyDoor(members, keeper)
+        proxies = ProxyHandlers(queues, keeper).handler()
         reactions = ReactionHandlers(members, self._customs, enabled=self.config.reactions)
-        messages = [QueueHandlers(members, reactions).handler(), reactions.handler()]
+        messages = [door.before(QueueHandlers(members, reactions).handler()), reactions.handler()]
         rights = RightHandlers(queues, access).handler()
-        handlers = [*messages, journal, stage, units, batches, weights, rights, macros, admin, manager, pair]
+        handlers = [*messages, journal, stage, units, batches, weights, rights, macros, proxies, manager, pair]
+        handlers.append(door.before(admin))
         behind_guard = guarded(self.config, members, access, self._operator, handlers)
         door = door_of(self.config, members, self._operator)
         peer = PeerServicer(self._link, certified_peer(self.config)) if self._link is not None else None

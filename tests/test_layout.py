@@ -60,7 +60,7 @@ LAYERS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("core",),
         ("machine",),
     ),
-    "replica.services": (("messages", "admin", "pair", "links"), (OWN,)),
+    "replica.services": (("messages", "admin", "pair", "links"), ("proxies",), (OWN,)),
     "replica.peer": ((OWN,), ("identity",)),
     "replica.core": (
         (OWN,),

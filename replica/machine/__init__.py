@@ -5,6 +5,7 @@ Start at `machine.Machine`; `state` holds, `plan` decides, `apply` changes, `vie
 
 from replica.machine.features.batches import AckBatchCall, BatchCall
 from replica.machine.features.macros import MacroCall, ShownMacro
+from replica.machine.features.proxies import ProxyCall
 from replica.machine.features.readers import AdvanceCall, ForgetCall, RegisterCall
 from replica.machine.features.rights import RightCall
 from replica.machine.features.weights import DeleteWeightsCall, PublishWeightsCall, ToldWeights
@@ -29,6 +30,7 @@ from replica.machine.state.errors import Refused, disabled
 from replica.machine.state.feature_rows import NumberedBatch, Reader, ReaderPlace, Window
 from replica.machine.state.handles import HANDLE_BYTES, MessageProgress, handle_of, handle_prefix
 from replica.machine.state.limits import Limits
+from replica.machine.state.proxies import PROXY_TARGET
 from replica.machine.state.queue import Lease, QueueState, Totals
 from replica.machine.state.requests import RequestAnswer, lease_id_of
 from replica.machine.state.segments import Part
@@ -38,6 +40,7 @@ from replica.machine.views import SegmentSlice
 
 __all__ = [
     "HANDLE_BYTES",
+    "PROXY_TARGET",
     "AckBatchCall",
     "AdvanceCall",
     "AliasCall",
@@ -64,6 +67,7 @@ __all__ = [
     "NumberedBatch",
     "Part",
     "Placed",
+    "ProxyCall",
     "PublishCall",
     "PublishWeightsCall",
     "QueueCall",

@@ -101,8 +101,9 @@ class Machine:
         return self.state.ids.get(name) if macro is None else macro.queue_id
 
     def knows(self, name: str) -> bool:
-        """A queue, an alias or a macro queue has it."""
-        return name in self.state.ids or name in self.state.macros.by_name
+        """A queue, an alias, a macro queue or a proxy has it."""
+        state = self.state
+        return name in state.ids or name in state.macros.by_name or name in state.proxies.by_name
 
     def home_of(self, run: DuplicateRun, name: str) -> QueueState | None:
         """Where a batch has entered that was sent under that name; None: that queue is gone."""

@@ -116,7 +116,7 @@ def facts_of(prefix: Prefix, header: record_pb2.RecordHeader) -> list[Fact]:
             return _of_remove(header.remove)
         case "save" | "passed" | "select":
             return _of_ranges(header)
-        case "reader" | "weights" | "side" | "macro" | "rights":
+        case "reader" | "weights" | "side" | "macro" | "proxy" | "rights":
             return []  # it happened to no queue, and who follows the end would read of what he himself has led to
         case "stage":
             return [Fact(JournalKind.JOURNAL_KIND_STAGED, header.stage.queue_id, messages=header.stage.count)]

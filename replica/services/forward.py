@@ -22,13 +22,14 @@ from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context
 from replica.services.answers import Answered
 from replica.services.checks import stale_epoch
+from replica.services.passage import PROXIED
 from storage.errors import CorruptRecord
 from tandemq import refusing, seen
 from tandemq.errors import DETAILS_KEY, OUTCOME, PREFIX, RULES, UNKNOWN, from_rpc_error, rule_for
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from replica.core.domain import Domain
     from replica.node.members import Members
@@ -68,8 +69,12 @@ def came_over_a_hop(context: Context) -> bool:
 
 def hop(members: Members, context: Context) -> tuple[tuple[str, str], ...]:
     """What goes with a call that is carried to the peer: which member carries it, and for which client."""
-    carried = ((HOP, members.member),)
+    carried = ((HOP, members.member), *((key, value) for key, value in _sent_with(context) if key == PROXIED))
     return carried if members.access is None else (*carried, (PRINCIPAL, members.access.caller(context)))
+
+
+def _sent_with(context: Context) -> Iterable[tuple[str, str]]:
+    return context.invocation_metadata() or ()
 
 
 def member_of(members: Members, context: Context) -> str:
@@ -231,6 +236,8 @@ async def _may_retry(members: Members, context: Context, error: grpc.aio.AioRpcE
     """
     if not is_away(error) or came_over_a_hop(context):
         return False
+    if from_rpc_error(error).reason == "MANAGER_UNREACHABLE":
+        return False  # the master has answered: of another manager, which it has asked as long as it could
     left_s = until_s - asyncio.get_running_loop().time()
     if left_s < RETRY_S:
         return False

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from replica.rpc.refusals import abort, refusal
 from replica.services.forward import came_over_a_hop
+from replica.services.passage import came_through_a_proxy
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -48,8 +49,10 @@ def _is_own(host: str) -> bool:
 
 
 def is_remote(context: Any) -> bool:
-    """Whether a call comes from another host, and not by way of the peer."""
-    return not is_here(str(context.peer())) and not came_over_a_hop(context)
+    """Whether a call comes from another host, and not by way of the peer; or through another manager's proxy."""
+    if came_over_a_hop(context):
+        return False
+    return came_through_a_proxy(context) or not is_here(str(context.peer()))
 
 
 def problem_of_origin(members: Members, queue: str, context: Any) -> Failed | None:

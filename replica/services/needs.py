@@ -138,6 +138,10 @@ NEEDS = MappingProxyType(
         "MacroService/GetMacro": on(SEE, "name"),
         "MacroService/ListMacros": pair(OBSERVE),
         "MacroService/DeleteMacro": _OWN,
+        "ProxyService/CreateProxy": (Need(ADMINISTER, "name", makes=True), *pair(OPERATE)),
+        "ProxyService/GetProxy": on(SEE, "name"),
+        "ProxyService/ListProxies": pair(OBSERVE),
+        "ProxyService/DeleteProxy": _OWN,
         "QueueAdminService/CreateQueue": _MADE,
         "QueueAdminService/CreateReplicatedQueue": _MADE,
         "QueueAdminService/OpenReplicatedQueue": (

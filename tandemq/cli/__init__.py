@@ -34,6 +34,7 @@ COMMANDS = MappingProxyType(
         "unit": ("tandemq.cli.unit:unit", "See which units of work are open."),
         "xmit": ("tandemq.cli.xmit:xmit", "See what waits for other managers, and end what stands still."),
         "macro": ("tandemq.cli.macro:macro", "Make many queues look like one."),
+        "proxy": ("tandemq.cli.proxy:proxy", "Make names here for queues of other managers."),
         "twin": ("tandemq.cli.twin:twin", "Run two processes that do the same, and see how they do."),
         "weights": ("tandemq.cli.weights:weights", "Say which queue of a group should get how much."),
         "right": ("tandemq.cli.right:right", "Say who may do what with which queues."),

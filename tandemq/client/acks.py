@@ -85,12 +85,12 @@ def _run(ack: queue_service_pb2.EnqueueAck, place: int, count: int, index: int, 
         place,
         count,
         index,
-        ack.epoch,
+        ack.id_epoch or ack.epoch,
         ack.copies,
         level_of(ack.level),
         ack.duplicate,
         warning_of(ack.warning),
-        domain,
+        ack.id_domain if ack.id_epoch else domain,
         ack.log_index,
         place,
         handles=ack.handle_prefix,
@@ -100,6 +100,8 @@ def _run(ack: queue_service_pb2.EnqueueAck, place: int, count: int, index: int, 
 def _resolve_plain(batch: Batch, ack: queue_service_pb2.EnqueueAck, domain: int) -> None:
     """The usual case, kept short: one answer, nothing refused."""
     epoch, copies, level, duplicate = ack.epoch, ack.copies, level_of(ack.level), ack.duplicate
+    if ack.id_epoch:
+        epoch, domain = ack.id_epoch, ack.id_domain
     warning, log_index, first_index = warning_of(ack.warning), ack.log_index, ack.first_index
     place = 0
     for entry in batch.entries:

@@ -28,6 +28,7 @@ from tandemq.client import (
     macros,
     messages,
     open_units,
+    proxies,
     queue_watch,
     reactions,
     readers,
@@ -52,6 +53,7 @@ from tandemq.client.open_units import Unit, UnitState
 from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.places import JournalPosition
 from tandemq.client.producer import Producer
+from tandemq.client.proxies import Proxy, ProxyState
 from tandemq.client.queue_watch import DepthEvent, WatchReason
 from tandemq.client.readers import JournalReader
 from tandemq.client.receipts import Level, PartlyRefused, Receipt, Receipts, Warned
@@ -102,6 +104,8 @@ __all__ = [
     "Outgoing",
     "PartlyRefused",
     "Producer",
+    "Proxy",
+    "ProxyState",
     "Published",
     "PublishedRows",
     "PublishedWeights",
@@ -382,6 +386,10 @@ class Client:
     get_macro = macros.get_macro
     list_macros = macros.list_macros
     delete_macro = macros.delete_macro
+    create_proxy = proxies.create_proxy
+    get_proxy = proxies.get_proxy
+    list_proxies = proxies.list_proxies
+    delete_proxy = proxies.delete_proxy
     publish_weights = weights.publish_weights
     get_weights = weights.get_weights
     list_weights = weights.list_weights

@@ -26,6 +26,7 @@ from tandemq.client.macros import Macro, MacroPolicy, Relationship
 from tandemq.client.open_units import RETRIES, UnitState
 from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.client.places import JournalPosition
+from tandemq.client.proxies import Proxy
 from tandemq.client.queue_watch import DepthEvent
 from tandemq.client.reactions import Cancel, Change, Custom, Exceptions, MoveTo, Reacted
 from tandemq.client.readers import JournalReader
@@ -42,6 +43,7 @@ from tandemq.finding.resolver import Registry
 from tandemq.finding.target import Target
 from tandemq.v1 import manager_admin_service_pb2 as manager
 from tandemq.v1 import queue_admin_service_pb2 as admin
+from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 
 
 class Client:
@@ -812,6 +814,32 @@ class Client:
     def delete_macro(self, name: str, *, expected_version: int = 0) -> None:
         """Removes a macro queue, and none of its members; see aio.Client.delete_macro."""
         self._thread.run(self._inner.delete_macro(name, expected_version=expected_version))
+
+    def create_proxy(
+        self,
+        name: str,
+        target: str,
+        *,
+        relationship: Relationship | None = None,
+        expected: QueueConfig | None = None,
+        domain: str = "",
+    ) -> Proxy:
+        """Makes a name here for a queue of another manager; see aio.Client.create_proxy."""
+        return self._thread.run(
+            self._inner.create_proxy(name, target, relationship=relationship, expected=expected, domain=domain)
+        )
+
+    def get_proxy(self, name: str) -> Proxy:
+        """The proxy of that name, and how it is reached; see aio.Client.get_proxy."""
+        return self._thread.run(self._inner.get_proxy(name))
+
+    def list_proxies(self, domain: str = "") -> list[Proxy]:
+        """Those of a domain, by name; see aio.Client.list_proxies."""
+        return self._thread.run(self._inner.list_proxies(domain))
+
+    def delete_proxy(self, name: str) -> None:
+        """Removes a proxy, and nothing of the queue that it leads to; see aio.Client.delete_proxy."""
+        self._thread.run(self._inner.delete_proxy(name))
 
     def publish_weights(
         self,

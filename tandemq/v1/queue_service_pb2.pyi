@@ -186,7 +186,7 @@ class EntryError(_message.Message):
     def __init__(self, ordinal: _Optional[int] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ...) -> None: ...
 
 class EnqueueAck(_message.Message):
-    __slots__ = ("queue", "first_sequence", "count", "first_index", "log_index", "epoch", "copies", "level", "duplicate", "errors", "warning", "handle_prefix", "duplicates", "forwarded", "member_queue", "members")
+    __slots__ = ("queue", "first_sequence", "count", "first_index", "log_index", "epoch", "copies", "level", "duplicate", "errors", "warning", "handle_prefix", "duplicates", "forwarded", "id_epoch", "id_domain", "member_queue", "members")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     FIRST_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -201,6 +201,8 @@ class EnqueueAck(_message.Message):
     HANDLE_PREFIX_FIELD_NUMBER: _ClassVar[int]
     DUPLICATES_FIELD_NUMBER: _ClassVar[int]
     FORWARDED_FIELD_NUMBER: _ClassVar[int]
+    ID_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    ID_DOMAIN_FIELD_NUMBER: _ClassVar[int]
     MEMBER_QUEUE_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     queue: str
@@ -217,9 +219,11 @@ class EnqueueAck(_message.Message):
     handle_prefix: bytes
     duplicates: _containers.RepeatedCompositeFieldContainer[EntryDuplicate]
     forwarded: str
+    id_epoch: int
+    id_domain: int
     member_queue: str
     members: _containers.RepeatedCompositeFieldContainer[MemberEntries]
-    def __init__(self, queue: _Optional[str] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., copies: _Optional[int] = ..., level: _Optional[_Union[_common_pb2.Level, str]] = ..., duplicate: bool = ..., errors: _Optional[_Iterable[_Union[EntryError, _Mapping]]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ..., handle_prefix: _Optional[bytes] = ..., duplicates: _Optional[_Iterable[_Union[EntryDuplicate, _Mapping]]] = ..., forwarded: _Optional[str] = ..., member_queue: _Optional[str] = ..., members: _Optional[_Iterable[_Union[MemberEntries, _Mapping]]] = ...) -> None: ...
+    def __init__(self, queue: _Optional[str] = ..., first_sequence: _Optional[int] = ..., count: _Optional[int] = ..., first_index: _Optional[int] = ..., log_index: _Optional[int] = ..., epoch: _Optional[int] = ..., copies: _Optional[int] = ..., level: _Optional[_Union[_common_pb2.Level, str]] = ..., duplicate: bool = ..., errors: _Optional[_Iterable[_Union[EntryError, _Mapping]]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ..., handle_prefix: _Optional[bytes] = ..., duplicates: _Optional[_Iterable[_Union[EntryDuplicate, _Mapping]]] = ..., forwarded: _Optional[str] = ..., id_epoch: _Optional[int] = ..., id_domain: _Optional[int] = ..., member_queue: _Optional[str] = ..., members: _Optional[_Iterable[_Union[MemberEntries, _Mapping]]] = ...) -> None: ...
 
 class MemberEntries(_message.Message):
     __slots__ = ("queue", "first_index", "ordinals", "handle_prefix")

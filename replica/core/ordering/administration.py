@@ -16,11 +16,12 @@ from replica.machine import (
     DeleteWeightsCall,
     ForgetCall,
     MacroCall,
+    ProxyCall,
     PublishWeightsCall,
     RegisterCall,
     RightCall,
 )
-from replica.machine.features import batches, macros, readers, rights, weights
+from replica.machine.features import batches, macros, proxies, readers, rights, weights
 from replica.machine.plan.names import plan_alias, plan_defaults
 from replica.machine.plan.queue import plan_queue
 
@@ -126,6 +127,8 @@ def _plan(state: State, now_ms: int, call: SideCall) -> RecordHeader | None:
             return weights.plan_delete_weights(state, now_ms, call)
         case MacroCall():
             return macros.plan_macro(state, now_ms, call)
+        case ProxyCall():
+            return proxies.plan_proxy(state, now_ms, call)
         case RightCall():
             return rights.plan_right(state, now_ms, call)
         case _:

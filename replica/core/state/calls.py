@@ -14,6 +14,7 @@ from replica.machine import (
     DeleteWeightsCall,
     ForgetCall,
     MacroCall,
+    ProxyCall,
     PublishWeightsCall,
     QueueCall,
     RegisterCall,
@@ -237,6 +238,7 @@ SideCall = (
     | PublishWeightsCall
     | DeleteWeightsCall
     | MacroCall
+    | ProxyCall
     | RightCall
 )
 """About what stands beside the queues and their messages: at most one record."""

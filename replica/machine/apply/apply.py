@@ -22,6 +22,7 @@ from replica.machine.apply.stage import apply_staging, end_staged, note_unit, ta
 from replica.machine.apply.time import apply_expire, end_lease, place, return_messages, return_undone
 from replica.machine.features.batches import note_acked, note_batch
 from replica.machine.features.macros import apply_macro, charge, note_dealt
+from replica.machine.features.proxies import apply_proxy
 from replica.machine.features.readers import apply_reader
 from replica.machine.features.rights import apply_rights
 from replica.machine.features.weights import apply_weights
@@ -128,6 +129,9 @@ def _beside_queues(state: State, log_index: int, epoch: int, header: record_pb2.
             return Applied((), [])
         case "macro":
             apply_macro(state, header.time_ms, header.macro)
+            return Applied((), [])
+        case "proxy":
+            apply_proxy(state, header.time_ms, header.proxy)
             return Applied((), [])
         case "rights":
             apply_rights(state, log_index, header.time_ms, header.rights)

@@ -86,7 +86,10 @@ def _create(state: State, member_names: Sequence[str], call: QueueCall) -> recor
 
 
 def check_free(state: State, name: str) -> None:
-    """Names, aliases and macro queues share one name space (M1)."""
+    """Names, aliases, macro queues and proxies share one name space (M1)."""
+    if (proxy := state.proxies.by_name.get(name)) is not None:
+        text = f"{name} is a proxy of {proxy.target}"
+        raise Refused(common_pb2.REASON_QUEUE_EXISTS, text, {"queue": name})
     if name in state.macros.by_name:
         raise Refused(common_pb2.REASON_QUEUE_EXISTS, f"{name} is a macro queue", {"queue": name})
     queue_id = state.ids.get(name)

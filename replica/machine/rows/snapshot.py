@@ -18,6 +18,7 @@ import msgspec
 from replica.machine.apply.groups import keep_lines, read_lines
 from replica.machine.features.batches import BatchRow, batch_rows, batches_of
 from replica.machine.features.macros import MacroRow, macro_rows, macros_of
+from replica.machine.features.proxies import ProxyRow, proxies_of, proxy_rows
 from replica.machine.features.readers import ReaderRow, reader_of, reader_row
 from replica.machine.features.rights import RightRow, right_rows, rights_of
 from replica.machine.features.weights import WeightRow, weight_rows, weights_of
@@ -70,6 +71,7 @@ class _DomainRow(msgspec.Struct, array_like=True):
     macros: list[MacroRow] = msgspec.field(default_factory=list)
     rights: list[RightRow] = msgspec.field(default_factory=list)
     rights_version: int = 0
+    proxies: list[ProxyRow] = msgspec.field(default_factory=list)
 
 
 class _LeaseRow(msgspec.Struct, array_like=True):
@@ -179,6 +181,7 @@ def sections(state: State, *, anew: bool) -> list[bytes]:
         macro_rows(state),
         right_rows(state),
         state.rights.version,
+        proxy_rows(state),
     )
     return [
         framed(domain),
@@ -310,6 +313,7 @@ def restore(data: bytes, limits: Limits) -> State:
     state.weights, state.weights_version = weights_of(head.weights), head.weights_version
     state.history_id, state.shared = head.history_id, dict(head.shared)
     state.macros = macros_of(head.macros)
+    state.proxies = proxies_of(head.proxies)
     state.rights = rights_of(head.rights, head.rights_version, commit_index)
     state.readers_lost, state.reader_records = head.readers_lost, head.reader_records
     if head.stages is not None:

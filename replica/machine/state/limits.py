@@ -68,6 +68,7 @@ class Limits:
     weights_max: int = 1_000  # queues in one of them
     macros_max: int = 10_000  # macro queues
     macro_members_max: int = 1_000  # of one of them
+    proxies_max: int = 1_000  # names that lead to queues of other managers
     rights_max: int = 10_000  # grants to principals
 
     # Identity of retries (replicated): kept for this many sequences or this long, whichever is more...

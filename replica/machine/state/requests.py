@@ -34,6 +34,7 @@ _KINDS = (
     "txn",
     "macro",
     "rights",
+    "proxy",
 )
 
 
@@ -177,7 +178,7 @@ def _answer_of(kind: str, header: record_pb2.RecordHeader, name: str) -> record_
         case "alias":
             told = record_pb2.QueueOp(queue_id=header.alias.queue_id, name=name)
             return record_pb2.RecordHeader(queue=told)
-        case "defaults" | "reader" | "macro" | "rights":
+        case "defaults" | "reader" | "macro" | "rights" | "proxy":
             return record_pb2.RecordHeader()
         case "weights":
             table = header.weights

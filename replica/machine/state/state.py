@@ -19,6 +19,7 @@ from replica.machine.state.gathering import UNGATHERED, WholeGroups
 from replica.machine.state.idle import IdleQueues
 from replica.machine.state.limits import Limits
 from replica.machine.state.macros import Macros
+from replica.machine.state.proxies import PROXY_TARGET, Proxies
 from replica.machine.state.queue import Lease, QueueState, Totals
 from replica.machine.state.requests import Requests
 from replica.machine.state.rights import Rights
@@ -66,6 +67,7 @@ class State:
         self.weights: dict[str, WeightTable] = {}  # for routing, by name
         self.weights_version = 0  # of the last publication; versions are never used again
         self.macros = Macros()
+        self.proxies = Proxies()
         self.rights = Rights()  # of principals
         self.producers = Producers(limits)
         self.requests = Requests(limits)
@@ -111,6 +113,9 @@ class State:
         if name in self.macros.by_name:
             text = f"{name} is a macro queue, and this call is about one queue; name the member that you mean"
             return Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": name})
+        if (proxy := self.proxies.by_name.get(name)) is not None:
+            text = f"{name} is a proxy of {proxy.target}, which does not take this call; connect to that manager for it"
+            return Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": name, PROXY_TARGET: proxy.target})
         text = f"there is no queue {name!r}; create it first"
         return Refused(common_pb2.REASON_QUEUE_NOT_FOUND, text, {"queue": name})
 

@@ -125,7 +125,7 @@ class MacroHandlers:
         other = self._home(name)
         machine = other.shared.machine
         if home is not other and machine is not None and machine.knows(name):
-            text = f"queue or macro queue {name!r} exists in domain {other.shared.name}"
+            text = f"queue, macro queue or proxy {name!r} exists in domain {other.shared.name}"
             await abort(context, refusal(Reason.REASON_QUEUE_EXISTS, text, {"queue": name}))
 
     async def _check_domain(self, name: str, queue: str, context: Context) -> None:

@@ -126,7 +126,7 @@ class AdminHandlers:
         machine = existing.shared.machine
         elsewhere = existing is not domain and not target_of(parsed.name)  # each domain has transmission queues (X1)
         if elsewhere and machine is not None and machine.knows(parsed.name):
-            text = f"queue or macro queue {parsed.name!r} exists in domain {existing.shared.name}"
+            text = f"queue, macro queue or proxy {parsed.name!r} exists in domain {existing.shared.name}"
             await abort(context, refusal(Reason.REASON_QUEUE_EXISTS, text))
 
         async def local(at: Domain) -> Answered:

@@ -12,12 +12,13 @@ import grpc
 from replica.core.messages import bodies
 from replica.core.state.calls import Consumer, PendingCall, PendingEnqueue
 from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, Moved, SettleDone
-from replica.machine import EnqueueCall, Refused, SettleCall, milliseconds
+from replica.machine import PROXY_TARGET, EnqueueCall, Refused, SettleCall, milliseconds
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import filters, forward
 from replica.services.answers import Answered, FutureWaiter, header_of, level_of, results_of
+from replica.services.browsing import BROWSE_PAGE_MAX, browse_pages
 from replica.services.checks import (
     is_immediate,
     problem_of_receiving,
@@ -44,7 +45,6 @@ from tandemq.v1.queue_service_pb2 import (
     BrowsePageRequest,
     BrowsePageResponse,
     BrowseRequest,
-    BrowseResponse,
     DequeueRequest,
     DequeueResponse,
     EnqueueRequest,
@@ -67,7 +67,6 @@ DEQUEUE_BYTES = 4 << 20
 DEQUEUE_MESSAGES_MAX = 10_000
 WAIT_MS_MAX = 10 * 366 * 86_400_000
 BROWSE_PAGE = 100
-BROWSE_PAGE_MAX = 1_000
 
 
 class QueueHandlers:
@@ -139,6 +138,8 @@ class QueueHandlers:
         park_ms = max(1, int(1000 * forward.park_s(context, self.members.park_ms)))
         result = await self._order(parsed, columns, batch, park_ms, full_until_ms)
         if isinstance(result, Failed):
+            if PROXY_TARGET in result.metadata:
+                return await self._through_the_master(request, parsed, context)
             await abort(context, result)
         response = self._enqueued(self.members.of_queue(parsed.queue), parsed, result)
         tracked = [each.queue for each in result.members if each.handles]
@@ -147,6 +148,18 @@ class QueueHandlers:
         for queue in tracked if full_until_ms else ():
             await self._wait_for_ends(queue, response, (full_until_ms - node.clock.now_ms()) / 1_000)
         return response.SerializeToString()
+
+    async def _through_the_master(self, request: bytes, parsed: EnqueueRequest, context: Context) -> bytes:
+        """The queue is a proxy, which this member did not know yet: a batch is held for queues alone."""
+
+        async def local(_domain: Domain) -> Answered:
+            text = f"{parsed.queue} has become known as a proxy; repeat the call"
+            return Failed(Reason.REASON_NOT_MASTER, text, {"queue": parsed.queue}, 10)
+
+        home = self.members.of_queue
+        return await forward.unary(
+            self.members, "QueueService/Enqueue", request, context, lambda: home(parsed.queue), local
+        )
 
     async def _elsewhere(self, request: EnqueueRequest, context: Context) -> bytes:
         """By a full name: a unit of one put, whose messages may go on to another manager."""
@@ -379,16 +392,7 @@ class QueueHandlers:
         """See QueueService.Browse: pages, so that nothing is pinned between two frames."""
         parsed = await parse(BrowseRequest, request, context)
         await check_origin(self.members, parsed.queue, context)
-        at, left = parsed.from_index, parsed.max_messages or (1 << 62)
-        while left > 0:
-            most = min(left, BROWSE_PAGE_MAX)
-            page_request = BrowsePageRequest(queue=parsed.queue, from_index=at, max_messages=most, filter=parsed.filter)
-            page = BrowsePageResponse.FromString(await self.browse_page(page_request.SerializeToString(), context))
-            await context.write(BrowseResponse(header=page.header, messages=page.messages).SerializeToString())
-            left -= len(page.messages)
-            at = page.next_index
-            if not at:
-                return
+        await browse_pages(parsed, self.browse_page, context)
 
     async def browse_page(self, request: bytes, context: Context) -> bytes:
         """See QueueService.BrowsePage."""

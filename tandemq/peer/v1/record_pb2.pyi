@@ -19,6 +19,12 @@ class MacroAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MACRO_ACTION_REMOVE: _ClassVar[MacroAction]
     MACRO_ACTION_DELETE: _ClassVar[MacroAction]
 
+class ProxyAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PROXY_ACTION_UNSPECIFIED: _ClassVar[ProxyAction]
+    PROXY_ACTION_CREATE: _ClassVar[ProxyAction]
+    PROXY_ACTION_DELETE: _ClassVar[ProxyAction]
+
 class QueueAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     QUEUE_ACTION_UNSPECIFIED: _ClassVar[QueueAction]
@@ -58,6 +64,9 @@ MACRO_ACTION_CREATE: MacroAction
 MACRO_ACTION_ADD: MacroAction
 MACRO_ACTION_REMOVE: MacroAction
 MACRO_ACTION_DELETE: MacroAction
+PROXY_ACTION_UNSPECIFIED: ProxyAction
+PROXY_ACTION_CREATE: ProxyAction
+PROXY_ACTION_DELETE: ProxyAction
 QUEUE_ACTION_UNSPECIFIED: QueueAction
 QUEUE_ACTION_CREATE: QueueAction
 QUEUE_ACTION_UPDATE: QueueAction
@@ -83,7 +92,7 @@ WEIGHTS_ACTION_PUBLISH: WeightsAction
 WEIGHTS_ACTION_DELETE: WeightsAction
 
 class RecordHeader(_message.Message):
-    __slots__ = ("time_ms", "request_id", "request_hash", "enqueue", "lease", "settle", "expire", "queue", "role", "reply", "alias", "defaults", "remove", "save", "reader", "txn", "select", "stage", "publish", "unstage", "release", "weights", "side", "passed", "macro", "rights")
+    __slots__ = ("time_ms", "request_id", "request_hash", "enqueue", "lease", "settle", "expire", "queue", "role", "reply", "alias", "defaults", "remove", "save", "reader", "txn", "select", "stage", "publish", "unstage", "release", "weights", "side", "passed", "macro", "proxy", "rights")
     TIME_MS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_HASH_FIELD_NUMBER: _ClassVar[int]
@@ -109,6 +118,7 @@ class RecordHeader(_message.Message):
     SIDE_FIELD_NUMBER: _ClassVar[int]
     PASSED_FIELD_NUMBER: _ClassVar[int]
     MACRO_FIELD_NUMBER: _ClassVar[int]
+    PROXY_FIELD_NUMBER: _ClassVar[int]
     RIGHTS_FIELD_NUMBER: _ClassVar[int]
     time_ms: int
     request_id: bytes
@@ -135,8 +145,9 @@ class RecordHeader(_message.Message):
     side: SideOp
     passed: PassedOp
     macro: MacroOp
+    proxy: ProxyOp
     rights: RightsOp
-    def __init__(self, time_ms: _Optional[int] = ..., request_id: _Optional[bytes] = ..., request_hash: _Optional[int] = ..., enqueue: _Optional[_Union[EnqueueOp, _Mapping]] = ..., lease: _Optional[_Union[LeaseOp, _Mapping]] = ..., settle: _Optional[_Union[SettleOp, _Mapping]] = ..., expire: _Optional[_Union[ExpireOp, _Mapping]] = ..., queue: _Optional[_Union[QueueOp, _Mapping]] = ..., role: _Optional[_Union[RoleOp, _Mapping]] = ..., reply: _Optional[_Union[ReplyOp, _Mapping]] = ..., alias: _Optional[_Union[AliasOp, _Mapping]] = ..., defaults: _Optional[_Union[DefaultsOp, _Mapping]] = ..., remove: _Optional[_Union[RemoveOp, _Mapping]] = ..., save: _Optional[_Union[SaveOp, _Mapping]] = ..., reader: _Optional[_Union[ReaderOp, _Mapping]] = ..., txn: _Optional[_Union[TxnOp, _Mapping]] = ..., select: _Optional[_Union[SelectOp, _Mapping]] = ..., stage: _Optional[_Union[StageOp, _Mapping]] = ..., publish: _Optional[_Union[PublishOp, _Mapping]] = ..., unstage: _Optional[_Union[UnstageOp, _Mapping]] = ..., release: _Optional[_Union[ReleaseOp, _Mapping]] = ..., weights: _Optional[_Union[WeightsOp, _Mapping]] = ..., side: _Optional[_Union[SideOp, _Mapping]] = ..., passed: _Optional[_Union[PassedOp, _Mapping]] = ..., macro: _Optional[_Union[MacroOp, _Mapping]] = ..., rights: _Optional[_Union[RightsOp, _Mapping]] = ...) -> None: ...
+    def __init__(self, time_ms: _Optional[int] = ..., request_id: _Optional[bytes] = ..., request_hash: _Optional[int] = ..., enqueue: _Optional[_Union[EnqueueOp, _Mapping]] = ..., lease: _Optional[_Union[LeaseOp, _Mapping]] = ..., settle: _Optional[_Union[SettleOp, _Mapping]] = ..., expire: _Optional[_Union[ExpireOp, _Mapping]] = ..., queue: _Optional[_Union[QueueOp, _Mapping]] = ..., role: _Optional[_Union[RoleOp, _Mapping]] = ..., reply: _Optional[_Union[ReplyOp, _Mapping]] = ..., alias: _Optional[_Union[AliasOp, _Mapping]] = ..., defaults: _Optional[_Union[DefaultsOp, _Mapping]] = ..., remove: _Optional[_Union[RemoveOp, _Mapping]] = ..., save: _Optional[_Union[SaveOp, _Mapping]] = ..., reader: _Optional[_Union[ReaderOp, _Mapping]] = ..., txn: _Optional[_Union[TxnOp, _Mapping]] = ..., select: _Optional[_Union[SelectOp, _Mapping]] = ..., stage: _Optional[_Union[StageOp, _Mapping]] = ..., publish: _Optional[_Union[PublishOp, _Mapping]] = ..., unstage: _Optional[_Union[UnstageOp, _Mapping]] = ..., release: _Optional[_Union[ReleaseOp, _Mapping]] = ..., weights: _Optional[_Union[WeightsOp, _Mapping]] = ..., side: _Optional[_Union[SideOp, _Mapping]] = ..., passed: _Optional[_Union[PassedOp, _Mapping]] = ..., macro: _Optional[_Union[MacroOp, _Mapping]] = ..., proxy: _Optional[_Union[ProxyOp, _Mapping]] = ..., rights: _Optional[_Union[RightsOp, _Mapping]] = ...) -> None: ...
 
 class MacroOp(_message.Message):
     __slots__ = ("action", "macro_id", "name", "relationship", "policy", "queue_id", "priority")
@@ -155,6 +166,22 @@ class MacroOp(_message.Message):
     queue_id: int
     priority: int
     def __init__(self, action: _Optional[_Union[MacroAction, str]] = ..., macro_id: _Optional[int] = ..., name: _Optional[str] = ..., relationship: _Optional[_Union[_macro_service_pb2.Relationship, str]] = ..., policy: _Optional[_Union[_macro_service_pb2.MacroPolicy, str]] = ..., queue_id: _Optional[int] = ..., priority: _Optional[int] = ...) -> None: ...
+
+class ProxyOp(_message.Message):
+    __slots__ = ("action", "proxy_id", "name", "target", "relationship", "expected")
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    PROXY_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    RELATIONSHIP_FIELD_NUMBER: _ClassVar[int]
+    EXPECTED_FIELD_NUMBER: _ClassVar[int]
+    action: ProxyAction
+    proxy_id: int
+    name: str
+    target: str
+    relationship: _macro_service_pb2.Relationship
+    expected: _queue_admin_service_pb2.QueueConfig
+    def __init__(self, action: _Optional[_Union[ProxyAction, str]] = ..., proxy_id: _Optional[int] = ..., name: _Optional[str] = ..., target: _Optional[str] = ..., relationship: _Optional[_Union[_macro_service_pb2.Relationship, str]] = ..., expected: _Optional[_Union[_queue_admin_service_pb2.QueueConfig, _Mapping]] = ...) -> None: ...
 
 class SideOp(_message.Message):
     __slots__ = ("domain", "history_id", "queue_id", "side_id", "begins", "name", "config", "member", "first", "count", "payload_bytes", "restarted_ms")

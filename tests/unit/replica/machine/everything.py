@@ -18,6 +18,7 @@ from replica.machine import (
     Limits,
     Machine,
     MacroCall,
+    ProxyCall,
     PublishCall,
     PublishWeightsCall,
     QueuePut,
@@ -33,6 +34,8 @@ from replica.machine import (
 )
 from replica.machine.features.batches import plan_batch
 from replica.machine.features.macros import ADD, CREATE, plan_macro
+from replica.machine.features.proxies import CREATE as PROXY
+from replica.machine.features.proxies import plan_proxy
 from replica.machine.features.readers import plan_lose, plan_register
 from replica.machine.features.rights import plan_right
 from replica.machine.features.weights import plan_publish_weights
@@ -273,7 +276,7 @@ def requests(driver: Driver) -> None:
 
 
 def beside(driver: Driver) -> None:
-    """Readers, a numbered batch, weights, macro queues."""
+    """Readers, a numbered batch, weights, macro queues, a proxy."""
     for name in ("reader", "lost"):
         order(driver, plan_register, RegisterCall(name, ReaderPlace(3, 1, 2), 60_000, False, b"", 0))
     driver.order(driver.plan(lambda: plan_lose(driver.master.state, driver.now_ms, "lost", 5, "of a test")))
@@ -286,6 +289,7 @@ def beside(driver: Driver) -> None:
         policy = MACRO_POLICY_ROUND_ROBIN
         order(driver, plan_macro, MacroCall(CREATE, name, b"", 0, relationship=relationship, policy=policy))
         order(driver, plan_macro, MacroCall(ADD, name, b"", 0, queue="plain", priority=3))
+    order(driver, plan_proxy, ProxyCall(PROXY, "afar", b"", 0, target="//west/orders"))
     call = EnqueueCall("spread", b"p", 1, columns_of(batch_of([5], queue="spread", dedup_ids=["d"])), "a")
     dealt = plan_deal(driver.master.state, driver.now_ms, driver.master.state.macros.by_name["spread"], call)
     assert isinstance(dealt, Fresh)

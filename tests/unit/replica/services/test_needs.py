@@ -16,8 +16,20 @@ from replica.services.needs import ADMINISTRATOR, ANYBODY, LINK, NEEDS, SEE, Nee
 from tandemq.v1 import rights_service_pb2
 
 FILES = (
-    *("batch", "journal", "macro", "manager_admin", "pair", "queue_admin", "queue", "reaction", "rights", "stage"),
-    *("transaction", "weights"),
+    *(
+        "batch",
+        "journal",
+        "macro",
+        "manager_admin",
+        "pair",
+        "proxy",
+        "queue_admin",
+        "queue",
+        "reaction",
+        "rights",
+        "stage",
+    ),
+    *("stage", "transaction", "weights"),
 )
 
 
@@ -77,6 +89,7 @@ def test_each_field_of_a_request_that_names_a_queue_is_asked_about() -> None:
         ("QueueService/Reply", "message.reply_to"),  # an answer is not answered
         ("QueueService/Consume", "reply.message.reply_to"),
         ("PairService/Handoff", "to"),  # a member
+        ("ProxyService/CreateProxy", "expected.dead_letter_queue"),  # compared, and nothing is sent there
         # Members of the macro queue that is asked about.
         ("QueueService/Settle", "settlements.queue"),
         ("QueueService/Consume", "settle.settlements.queue"),

@@ -1,0 +1,97 @@
+"""Decides how a proxy stands: being opened, open, or failed, why, and when it is asked again. Pure: a value of what was
+heard goes in, with the time; it asks nobody.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from tandemq.v1 import proxy_service_pb2 as pb
+from tandemq.v1.common_pb2 import ResponseHeader
+
+if TYPE_CHECKING:
+    from replica.machine.state.proxies import Proxy
+    from tandemq.errors import TandemqError
+    from tandemq.v1.queue_admin_service_pb2 import QueueConfig
+
+OPENING, OPEN, FAILED = pb.PROXY_STATE_OPENING, pb.PROXY_STATE_OPEN, pb.PROXY_STATE_FAILED
+AGAIN_FIRST_MS, AGAIN_MAX_MS = 100, 5_000
+"""A proxy that is not open is asked for again after the first, then twice as long each time, up to the second."""
+LOOK_MS = 5_000
+"""An open one is looked at so often: whether its queue is still there, and still as expected."""
+
+
+class ProxyFault(NamedTuple):
+    """ProxyFault a proxy is failed."""
+
+    reason: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.message}"
+
+
+class ProxyStanding:
+    """Of one proxy, at its serving master."""
+
+    def __init__(self, proxy: Proxy, now_ms: int) -> None:
+        """`now_ms`: of a clock that never goes back, in all calls here."""
+        self.proxy = proxy
+        self.state = OPENING
+        self.why: ProxyFault | None = None
+        self.since_ms = self.due_ms = now_ms
+        self.failures = 0
+        """In a row."""
+        self.reopened = 0
+        self.calls = 0
+        self.reached = ResponseHeader()
+        """Of the last opening."""
+
+    def on_opened(self, header: ResponseHeader, now_ms: int) -> bool:
+        """The queue is there, as expected. True: it had failed before."""
+        was, self.reached, self.failures, self.why = self.state, header, 0, None
+        self.due_ms = now_ms + LOOK_MS
+        if was != OPEN:
+            self.state, self.since_ms = OPEN, now_ms
+        self.reopened += was == FAILED
+        return was == FAILED
+
+    def on_failed(self, why: ProxyFault, now_ms: int) -> bool:
+        """It is not there, or not as expected. True: it had not failed before."""
+        was, self.why = self.state, why
+        self.due_ms = now_ms + min(AGAIN_MAX_MS, AGAIN_FIRST_MS << min(self.failures, 10))
+        self.failures += 1
+        if was != FAILED:
+            self.state, self.since_ms = FAILED, now_ms
+        return was != FAILED
+
+    def doubt(self, now_ms: int) -> None:
+        """A call has ended without an answer: whether it is still there is asked now. One that has failed is asked
+        again at its time, however many calls there are.
+        """
+        if self.state == OPEN:
+            self.due_ms = now_ms
+
+
+def why_of(error: TandemqError) -> ProxyFault:
+    """Of what the manager said, or the connection to it."""
+    return ProxyFault(error.reason, error.message)
+
+
+def misfit(proxy: Proxy, found: QueueConfig) -> ProxyFault | None:
+    """What the queue has that the proxy does not expect (type and parameters, M11)."""
+    for field, wanted in proxy.expected.ListFields():
+        has = getattr(found, field.name)
+        if has != wanted:
+            text = (
+                f"{proxy.target} has {field.name} {_shown(field, has)}, and the proxy expects {_shown(field, wanted)}"
+            )
+            return ProxyFault("CONFIG_MISMATCH", text)
+    return None
+
+
+def _shown(field: object, value: object) -> str:
+    kinds = getattr(field, "enum_type", None)
+    if kinds is not None and isinstance(value, int) and value in kinds.values_by_number:
+        return str(kinds.values_by_number[value].name)
+    return " ".join(str(value).split()) or "none"

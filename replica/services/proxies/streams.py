@@ -1,0 +1,181 @@
+"""Carries a stream through a proxy: opens one at the manager that it leads to, and passes frames both ways until either
+side ends, or the mastership here does. Decides nothing about a message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import grpc.aio
+from google.protobuf.message import DecodeError
+
+from replica.core.state.outcomes import Failed
+from replica.machine.features.proxies import target_of
+from replica.node.members import MAIN
+from replica.rpc.refusals import abort, refusal
+from replica.services.answers import header_of
+from replica.services.forward import QUERY, park_s
+from replica.services.passage import onward
+from replica.services.proxies.refusing import in_own_words
+from replica.services.proxies.ways import ATTEMPT_S, CALL_S
+from tandemq import retry
+from tandemq.client.calls import Attempts
+from tandemq.errors import TandemqError, error_of, from_rpc_error, to_error
+from tandemq.v1.common_pb2 import Reason
+
+if TYPE_CHECKING:
+    from replica.core.domain import Domain
+    from replica.node.members import Members
+    from replica.rpc.requests import Context
+    from replica.services.passage import Passage
+    from replica.services.proxies.frames import Frames
+    from replica.services.proxies.keeper import KeptProxy
+
+OVER = "the stream through proxy {} is over ({}); open it again and repeat what is unanswered"
+
+
+class ProxiedStream:
+    """One client's stream, at the serving master."""
+
+    def __init__(
+        self, members: Members, domain: Domain, kept: KeptProxy, path: str, frames: Frames, passage: Passage | None
+    ) -> None:
+        self.members, self.domain, self.kept = members, domain, kept
+        self.path, self.frames = path, frames
+        self.passage = onward(passage, kept.manager.manager)
+
+    async def run(self, first: bytes, context: Context) -> None:
+        """Until it is over."""
+        manager = self.kept.manager
+        manager.under_way += 1
+        self.kept.standing.calls += 1
+        call: Any = None
+        try:
+            opening = await self._there(first, context)
+            call, frame = await self._open(opening, context)
+            await context.write(self._here(frame))
+            await self._carry(call, context)
+        finally:
+            manager.under_way -= 1
+            if call is not None:
+                call.cancel()
+
+    async def _there(self, frame: bytes, context: Context) -> bytes:
+        try:
+            return self.frames.there(frame)
+        except DecodeError:
+            await abort(context, refusal(Reason.REASON_BAD_REQUEST, f"the frame is none of {self.path}"))
+        except ValueError as error:
+            await abort(context, refusal(Reason.REASON_BAD_REQUEST, str(error)))
+
+    def _here(self, frame: bytes) -> bytes:
+        return self.frames.here(frame, header_of(self.members, self.domain))
+
+    # -- opening -----------------------------------------------------------------------------------------------------
+
+    async def _open(self, opening: bytes, context: Context) -> tuple[Any, bytes]:
+        """The stream there, and its first frame; follows a takeover of that pair as far as there is time."""
+        link = self.kept.manager.client.links.own
+        queue = target_of(self.kept.standing.proxy).queue
+        left_s = min(CALL_S, park_s(context, round(CALL_S * 1000)))
+        policy = retry.Policy(total_s=max(0.001, left_s), attempt_s=ATTEMPT_S)
+        attempts = Attempts(link.members, policy, link.members.masters.domain_of(queue) or MAIN)
+        made: tuple[Any, bytes] | None = None
+        try:
+            async for attempt in attempts.retrying():
+                with attempt:
+                    made = await self._attempt(attempts, opening, queue)
+        except TandemqError as error:
+            if not error.definite:
+                self.kept.manager.doubt(self.kept.standing)
+            # An opening is no operation: who is refused may open again, and nothing is in doubt by it.
+            await abort(context, in_own_words(self.kept, error, opening=True))
+        assert made is not None
+        return made
+
+    async def _attempt(self, attempts: Attempts, opening: bytes, queue: str) -> tuple[Any, bytes]:
+        endpoint = await attempts.located()
+        manager = self.kept.manager
+        channel: Any = manager.client.links.own.members.channel(endpoint)
+        call = channel.stream_stream(QUERY + self.path)(metadata=self.passage.metadata())
+        try:
+            async with asyncio.timeout(min(attempts.policy.attempt_s, attempts.remaining_s)):
+                await call.write(opening)
+                frame = await call.read()
+            if not isinstance(frame, bytes):
+                raise _ended(await call.code(), await call.details(), await call.trailing_metadata())
+        except TimeoutError as error:
+            call.cancel()
+            text = f"{endpoint} did not answer the opening frame"
+            raise error_of("MANAGER_UNREACHABLE", text) from error
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error) from error
+        except asyncio.InvalidStateError as error:
+            raise _ended(await call.code(), await call.details(), await call.trailing_metadata()) from error
+        header = self.frames.header(frame)
+        if header is None:
+            call.cancel()
+            raise to_error(self.frames.refusal(frame).error)
+        if header.pair != manager.manager:
+            call.cancel()
+            text = f"{endpoint} is {header.pair}, and not {manager.manager}; correct where {manager.manager} is"
+            raise error_of("WRONG_PAIR", text, {"expected": manager.manager, "pair": header.pair})
+        manager.client.links.own.members.learn(header, queue)
+        return call, frame
+
+    # -- carrying ----------------------------------------------------------------------------------------------------
+
+    async def _carry(self, call: Any, context: Context) -> None:
+        up = asyncio.create_task(self._up(call, context))
+        down = asyncio.create_task(self._down(call, context))
+        over = self.kept.manager.over
+        try:
+            # The client has closed its side: what is still to be said to it comes down.
+            waited = {up, down, over}
+            while not down.done() and not over.done():
+                done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+                waited -= done
+                if up in done:
+                    up.result()
+            if not down.done():
+                text = OVER.format(self.kept.standing.proxy.name, "the mastership has moved")
+                await abort(context, Failed(Reason.REASON_NOT_MASTER, text, {}, 50))
+            down.result()
+        finally:
+            up.cancel()
+            down.cancel()
+
+    async def _up(self, call: Any, context: Context) -> None:
+        while True:
+            frame = await context.read()
+            try:
+                if not isinstance(frame, bytes):
+                    await call.done_writing()
+                    return
+                await call.write(await self._there(frame, context))
+            except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                return  # it has ended there, which is for who reads it to say
+
+    async def _down(self, call: Any, context: Context) -> None:
+        try:
+            while isinstance(frame := await call.read(), bytes):
+                await context.write(self._here(frame))
+            code, details, trailers = await call.code(), await call.details(), await call.trailing_metadata()
+        except grpc.aio.AioRpcError as error:
+            code, details, trailers = error.code(), error.details(), error.trailing_metadata()
+        if code is grpc.StatusCode.OK:
+            return
+        said = _ended(code, details, trailers)
+        if not said.definite:
+            self.kept.manager.doubt(self.kept.standing)
+        if said.retryable or not said.definite:
+            text = OVER.format(self.kept.standing.proxy.name, said.message or said.reason)
+            await abort(context, Failed(Reason.REASON_NOT_MASTER, text, {}, 50))
+        await abort(context, in_own_words(self.kept, said))
+
+
+def _ended(code: grpc.StatusCode, details: str | None, trailers: Any) -> TandemqError:
+    none = grpc.aio.Metadata()
+    return from_rpc_error(grpc.aio.AioRpcError(code, none, trailers or none, details))

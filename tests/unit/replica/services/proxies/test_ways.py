@@ -1,0 +1,71 @@
+"""How a call is changed on its way through a proxy, and which go through none."""
+
+from __future__ import annotations
+
+from replica.machine.state.proxies import Proxy
+from replica.services.proxies.ways import GET_QUEUE, WAYS, Names, here, problem_of, there, wait_of
+from tandemq.v1 import common_pb2
+from tandemq.v1.macro_service_pb2 import RELATIONSHIP_CONSUMER, RELATIONSHIP_PRODUCER, RELATIONSHIP_UNSPECIFIED
+from tandemq.v1.queue_admin_service_pb2 import GetQueueResponse, QueueConfig
+from tandemq.v1.queue_service_pb2 import DequeueRequest, EnqueueRequest
+
+ENQUEUE, DEQUEUE = WAYS["QueueService/Enqueue"], WAYS["QueueService/Dequeue"]
+
+
+def proxy(relationship: int = RELATIONSHIP_UNSPECIFIED) -> Proxy:
+    return Proxy("p", 1, "//west/orders", relationship, QueueConfig(), 0)  # type: ignore[arg-type]  # enum number
+
+
+def test_the_name_is_changed_the_epoch_left_out_and_the_identity_stays() -> None:
+    asked = EnqueueRequest(queue="p", request_id=b"i" * 16, epoch=9, min_copies=2, messages=[{"payload": b"x"}])
+    sent = EnqueueRequest.FromString(there(ENQUEUE, asked, "orders"))
+    wanted = EnqueueRequest(queue="orders", request_id=b"i" * 16, min_copies=2, messages=[{"payload": b"x"}])
+    assert sent == wanted
+
+
+def test_a_queue_is_shown_by_its_name_here() -> None:
+    reply = GetQueueResponse()
+    reply.queue.name, reply.queue.length = "orders", 3
+    here(reply, proxy())
+    assert (reply.queue.name, reply.queue.length) == ("p", 3)
+
+
+def test_the_name_is_read_where_each_call_has_it() -> None:
+    for path, way in WAYS.items():
+        request = way.request(**{way.name: "p"})
+        assert Names(way).of(request.SerializeToString()) == "p", path
+    assert Names(WAYS[GET_QUEUE]).of(b"") == ""
+    assert Names(ENQUEUE).of(b"\xff") == ""
+
+
+def test_the_opposite_call_units_and_reactions_go_through_none() -> None:
+    reasons = [
+        problem_of(way, proxy(relationship), request)
+        for way, relationship, request in (
+            (ENQUEUE, RELATIONSHIP_CONSUMER, EnqueueRequest()),
+            (DEQUEUE, RELATIONSHIP_PRODUCER, DequeueRequest()),
+            (ENQUEUE, RELATIONSHIP_PRODUCER, EnqueueRequest(unit_id=b"u")),
+            (ENQUEUE, RELATIONSHIP_UNSPECIFIED, _reaction()),
+        )
+    ]
+    assert [each.reason for each in reasons if each is not None] == [
+        common_pb2.REASON_RELATIONSHIP_MISMATCH,
+        common_pb2.REASON_RELATIONSHIP_MISMATCH,
+        common_pb2.REASON_CROSS_DOMAIN,
+        common_pb2.REASON_CROSS_DOMAIN,
+    ]
+    assert problem_of(ENQUEUE, proxy(), EnqueueRequest()) is None
+    assert problem_of(DEQUEUE, proxy(RELATIONSHIP_CONSUMER), DequeueRequest()) is None
+
+
+def _reaction() -> EnqueueRequest:
+    request = EnqueueRequest()
+    request.reaction.SetInParent()
+    return request
+
+
+def test_what_a_call_may_wait_is_beside_its_time() -> None:
+    asked = DequeueRequest()
+    asked.wait.FromMilliseconds(2_500)
+    assert wait_of(asked) == 2.5
+    assert wait_of(WAYS["QueueService/Settle"].request()) == 0.0
