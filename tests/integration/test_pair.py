@@ -175,7 +175,7 @@ async def test_health_reflection_and_http_say_what_each_member_is(pair: Cluster)
             services = {entry.name for entry in (await call.read()).list_services_response.service}
             contract = {name for path in PROTO.glob("*.proto") for name in SERVICE.findall(path.read_text("utf-8"))}
             assert services >= {f"tandemq.v1.{name}" for name in contract} | {"grpc.health.v1.Health"}
-            assert len(contract) == 12
+            assert len(contract) == 13
             await call.write(reflection_pb2.ServerReflectionRequest(file_containing_symbol="tandemq.v1.PairService"))
             assert (await call.read()).file_descriptor_response.file_descriptor_proto
             call.cancel()

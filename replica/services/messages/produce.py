@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError
 from failover.marks import Role
 from replica.core.state.calls import PendingEnqueue
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved
-from replica.machine import EnqueueCall, Refused, columns_of
+from replica.machine import PROXY_TARGET, EnqueueCall, Refused, columns_of
 from replica.machine.plan.content import check_content
 from replica.machine.state.rights import PRODUCE
 from replica.node.counting import until_committed
@@ -73,6 +73,8 @@ class BatchWaiter:
     def answer(self, result: Answer) -> None:
         """The answer is here; it frees the batch's place."""
         stream = self.stream
+        if isinstance(result, Failed) and PROXY_TARGET in result.metadata and not stream.members.knows(self.queue):
+            result = Moved(f"{self.queue} has become known as a proxy; open the stream again")
         if isinstance(result, EnqueueDone):
             ack = ack_of(self.queue, result)
             if self.way.onward is not None:

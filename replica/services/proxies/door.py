@@ -37,7 +37,6 @@ from replica.services.proxies.ways import (
     wait_of,
 )
 from tandemq.errors import TandemqError
-from tandemq.finding.names import is_full
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_service_pb2 import BrowseRequest
 
@@ -95,14 +94,6 @@ class ProxyDoor:
             return await self._ask(domain, kept, path, way, parsed, context, passage)
 
         return await forward.unary(self.members, path, request, context, lambda: self.members.of_queue(name), through)
-
-    def may_be_one(self, name: str) -> bool:
-        """A proxy, or a name that the master may know as one and this member does not yet."""
-        if self.keeper.any and self.keeper.proxy(name) is not None:
-            return True
-        domain = self.members.of_queue(name)
-        machine = domain.shared.machine
-        return not (domain.shared.serving or machine is None or is_full(name) or machine.knows(name))
 
     async def carry_stream(self, path: str, name: str, first: bytes, context: Context, passage: Passage | None) -> bool:
         """Through the serving master here to the one there; False: it is no proxy's."""
@@ -250,7 +241,8 @@ def _stream(door: ProxyDoor, path: str, handle: Any) -> Any:
         first = await context.read()
         found = skim.read(first) if isinstance(first, bytes) else None
         name = next(names_at(found, OPENING), "") if found is not None else ""
-        if name and door.may_be_one(name) and await door.carry_stream(path, name, first, context, passage):
+        is_proxy = name and door.keeper.any and door.keeper.proxy(name) is not None
+        if is_proxy and await door.carry_stream(path, name, first, context, passage):
             return None
         return await handle(requests, Replayed(context, first))
 
