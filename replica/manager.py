@@ -451,13 +451,13 @@ class Manager:
         batches, weights = BatchHandlers(queues).handler(), WeightHandlers(queues).handler()
         macros, keeper = MacroHandlers(queues).handler(), Keeper(members, self._operator.reports, agent.linked)
         members.node.on_tick.append(keeper.look)
-        door = ProxyDoor(members, keeper)
+        proxied = ProxyDoor(members, keeper)
         proxies = ProxyHandlers(queues, keeper).handler()
         reactions = ReactionHandlers(members, self._customs, enabled=self.config.reactions)
-        messages = [door.before(QueueHandlers(members, reactions).handler()), reactions.handler()]
+        messages = [proxied.before(QueueHandlers(members, reactions).handler()), reactions.handler()]
         rights = RightHandlers(queues, access).handler()
         handlers = [*messages, journal, stage, units, batches, weights, rights, macros, proxies, manager, pair]
-        handlers.append(door.before(admin))
+        handlers.append(proxied.before(admin))
         behind_guard = guarded(self.config, members, access, self._operator, handlers)
         door = door_of(self.config, members, self._operator)
         peer = PeerServicer(self._link, certified_peer(self.config)) if self._link is not None else None
