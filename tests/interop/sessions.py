@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -192,13 +192,20 @@ class _Faults:
 
 
 async def run_session(
-    cluster: Cluster, command: list[str], say: Callable[[str], None], script: Path = SCRIPT, credentials: str = ""
+    cluster: Cluster,
+    command: list[str],
+    say: Callable[[str], None],
+    script: Path = SCRIPT,
+    credentials: str = "",
+    at: Mapping[str, str] | None = None,
 ) -> Session:
-    """A whole script, by whoever has these. Raises ClientFailed where something was not as it has to be."""
+    """A whole script, by whoever has these. `at`: where the members take him; None: at their client ports. Raises
+    ClientFailed where something was not as it has to be.
+    """
     view = await cluster.wait_for(PairView.whole, "a master and a replica in sync")
     [master] = view.masters()
     session, began, steps = Session(), time.monotonic(), read(script)
-    endpoints = {name: cluster.endpoint(name) for name in cluster.members}
+    endpoints = dict(at or {name: cluster.endpoint(name) for name in cluster.members})
     faults = _Faults(cluster, master, session, say)
     try:
         async with Front(endpoints, prefer=master) as front, running(command, front.address, credentials) as client:

@@ -59,11 +59,11 @@ func (c *client) do(verb, name string, values []string) {
 }
 
 func main() {
-	creds, err := transport(strings.Join(os.Args[2:], ""))
+	options, err := security(strings.Join(os.Args[2:], ""))
 	if err != nil {
 		log.Fatal(err)
 	}
-	conn, err := grpc.NewClient(os.Args[1], grpc.WithTransportCredentials(creds))
+	conn, err := grpc.NewClient(os.Args[1], options...)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -21,10 +21,19 @@ function load(folder) {
   return loader.loadSync(files, { includeDirs: [folder], longs: String, enums: String, defaults: true, oneofs: true });
 }
 
-// Mutual TLS by a directory with ca.pem, cert.pem and key.pem; without one, clear text.
+// TLS by a directory: mutual with ca.pem, cert.pem and key.pem, or with ca.pem and a token that each call shows; without
+// a directory, clear text.
 function credentials(directory) {
   if (!directory) return grpc.credentials.createInsecure();
   const read = (name) => fs.readFileSync(path.join(directory, name));
+  if (fs.existsSync(path.join(directory, 'token'))) {
+    const shows = grpc.credentials.createFromMetadataGenerator((_, done) => {
+      const metadata = new grpc.Metadata();
+      metadata.set('authorization', `Bearer ${read('token').toString().trim()}`); // read again: it may be a new one
+      done(null, metadata);
+    });
+    return grpc.credentials.combineChannelCredentials(grpc.credentials.createSsl(read('ca.pem')), shows);
+  }
   return grpc.credentials.createSsl(read('ca.pem'), read('key.pem'), read('cert.pem'));
 }
 
