@@ -461,7 +461,9 @@ class Manager:
         behind_guard = guarded(self.config, members, access, self._operator, handlers)
         door = door_of(self.config, members, self._operator)
         peer = PeerServicer(self._link, certified_peer(self.config)) if self._link is not None else None
-        await self._open_ports.open(Served(handlers, behind_guard, peer, health.facts, self._collectors, door))
+        await self._open_ports.open(
+            Served(handlers, behind_guard, peer, health.facts, self._collectors, door, access.may_observe)
+        )
         await health.report()
 
     def _collectors(self) -> list[Collector]:

@@ -460,7 +460,7 @@ def _check_listening(config: ManagerConfig, source: str) -> None:
         if address in seen:
             raise ConfigError(f"{source}: manager.{name} = {value!r} is also {seen[address]}; give each its own port")
         seen[address] = f"manager.{name}"
-        may_be_reached = config.insecure_network or (bool(config.security.credentials) and name != "listen_http")
+        may_be_reached = config.insecure_network or bool(config.security.credentials)
         check_exposure(address, f"{source}: manager.{name}", may_be_reached=may_be_reached)
     if config.advertise:
         parse_address(config.advertise, f"{source}: manager.advertise")

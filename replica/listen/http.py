@@ -1,5 +1,5 @@
-"""Serves /livez, /readyz, /role/... and /metrics over HTTP from a thread of its own, so that a scrape never waits for
-the loop nor stalls it.
+"""Serves /livez, /readyz, /role/... and /metrics over HTTP, with TLS or without, from a thread of its own, so that a
+scrape never waits for the loop nor stalls it.
 
 One request a connection, by HTTP/1.1, parsed by h11 (docs/decisions/0035-edge.md), which is imported when somebody
 first connects; what makes metrics is when they are first asked for. Each connection is one task that owns its socket:
@@ -15,12 +15,14 @@ import json
 import logging
 import select
 import socket
+import ssl
 import threading
 import time
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from replica.listen.plain_http import Plain
 from tandemq.edge.descriptors import HTTP_CONNECTIONS_MAX
 
 if TYPE_CHECKING:
@@ -30,9 +32,13 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.registry import Collector
 
+    from replica.listen.http_tls import HttpTls, Secured
+
 ROLES = MappingProxyType({"/role/master": "MASTER", "/role/replica": "REPLICA"})
 """For load balancers and operators that ask for one role: 200 where the member is ready in it."""
-PATHS = ("/livez", "/readyz", *ROLES, "/metrics")
+LIVE = ("/livez", "/healthz")
+"""The second name is what probes are configured with in many places."""
+PATHS = (*LIVE, "/readyz", *ROLES, "/metrics")
 METHODS = ("GET", "HEAD")
 LIFE_S = 15.0
 """Of a connection, whatever it does: also of one that sends or reads a byte a second."""
@@ -71,8 +77,11 @@ class HttpServer:
         port: int,
         ready: Callable[[], tuple[bool, dict[str, Any]]],
         collectors: Callable[[], Sequence[Collector]] = tuple,
+        tls: HttpTls | None = None,
     ) -> None:
+        """`tls`: None: in clear text, and everybody reads metrics."""
         self._ready = ready
+        self._tls = tls
         self._collectors = collectors
         """Called in its thread, when metrics are first asked for: their library is not loaded before."""
         self._registry: CollectorRegistry | None = None
@@ -165,30 +174,40 @@ class HttpServer:
                 await self._answer_client(client)
 
     async def _answer_client(self, client: socket.socket) -> None:
+        if self._tls is None:
+            await self._answer_at(Plain(client))
+            client.shutdown(socket.SHUT_WR)
+            await _linger(Plain(client))
+            return
+        try:
+            secured = await self._tls.connected(client)
+        except ssl.SSLError:  # a scanner, or a client that does not know our authority
+            return
+        try:
+            await self._answer_at(secured)
+            await secured.end()
+        finally:
+            secured.abort()
+
+    async def _answer_at(self, client: Plain | Secured) -> None:
         import h11
 
-        loop = asyncio.get_running_loop()
         connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES_MAX)
         bodiless = False
         try:
             async with asyncio.timeout(SILENCE_S):
                 while (event := connection.next_event()) is h11.NEED_DATA:
-                    connection.receive_data(await loop.sock_recv(client, READ_BYTES))
+                    connection.receive_data(await client.receive(READ_BYTES))
         except h11.RemoteProtocolError as error:
             answer = self._json(error.error_status_hint, {"error": str(error)})
         else:
             if not isinstance(event, h11.Request):
                 return  # it has gone
-            answer = self._answer(event)
+            answer = self._answer(event, client.who)
             bodiless = event.method == b"HEAD"
-        await loop.sock_sendall(client, _bytes_of(connection, answer, bodiless=bodiless))
-        client.shutdown(socket.SHUT_WR)
-        async with asyncio.timeout(LINGER_S):
-            left = LINGER_BYTES_MAX
-            while left > 0 and (thrown_away := await loop.sock_recv(client, READ_BYTES)):
-                left -= len(thrown_away)
+        await client.send(_bytes_of(connection, answer, bodiless=bodiless))
 
-    def _answer(self, request: h11.Request) -> HttpAnswer:
+    def _answer(self, request: h11.Request, who: str) -> HttpAnswer:
         path = request.target.decode("latin-1").partition("?")[0]
         method = request.method.decode("latin-1")
         if path not in PATHS:
@@ -196,9 +215,11 @@ class HttpServer:
         if method not in METHODS:
             status, headers, body = self._json(405, {"error": f"only {' and '.join(METHODS)}"})
             return HttpAnswer(status, [*headers, ("allow", ", ".join(METHODS))], body)
-        if path == "/livez":
+        if path in LIVE:
             return self._json(200, {"live": True})
         if path == "/metrics":
+            if self._tls is not None and (problem := self._tls.problem_of(who)):
+                return self._json(403, {"error": problem})
             return self._metrics_as(next((value for name, value in request.headers if name == b"accept"), b""))
         ready, facts = self._ready()
         fits = ready and (path == "/readyz" or facts["role"] == ROLES[path])
@@ -224,6 +245,13 @@ class HttpServer:
     @staticmethod
     def _json(status: int, body: dict[str, Any]) -> HttpAnswer:
         return HttpAnswer(status, [("content-type", "application/json")], json.dumps(body).encode() + b"\n")
+
+
+async def _linger(client: Plain) -> None:
+    async with asyncio.timeout(LINGER_S):
+        left = LINGER_BYTES_MAX
+        while left > 0 and (thrown_away := await client.receive(READ_BYTES)):
+            left -= len(thrown_away)
 
 
 def _registry_of(collectors: Sequence[Collector]) -> CollectorRegistry:

@@ -21,6 +21,7 @@ from replica.node.members import MESSAGE_BYTES_MAX
 from replica.peer.keepalive import keepalive
 from replica.peer.wire import add_peer_service
 from tandemq.channels import PLAIN
+from tandemq.config import parse_address
 from tandemq.edge.descriptors import own_limit, shares
 from tandemq.edge.guard import FloodGuard
 from tandemq.edge.options import EDGE_OPTIONS, bounded
@@ -31,6 +32,7 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
+    from replica.listen.http_tls import HttpTls
     from replica.peer.link import PeerServicer
     from tandemq.config import ManagerConfig
     from tandemq.credentials.files import Credentials
@@ -60,6 +62,8 @@ class Served(NamedTuple):
     """Called from another thread, at the first scrape."""
     door: TokenDoor | None = None
     """What takes tokens; None: there is no port for them."""
+    observes: Callable[[str], bool] = bool
+    """Whether that one may read metrics, where the HTTP port asks; called from another thread."""
 
 
 class TokenDoor(Protocol):
@@ -130,7 +134,7 @@ class Ports:
             self._servers.append(peers)
         host, _, port = config.listen_http.rpartition(":")
         try:
-            self._http = HttpServer(host.strip("[]"), int(port), served.ready, served.collectors)
+            self._http = HttpServer(host.strip("[]"), int(port), served.ready, served.collectors, self._tls(served))
         except OSError as error:
             raise _port_error(config.listen_http, error) from error
         self.bound["http"] = self._http.port
@@ -162,6 +166,14 @@ class Ports:
         if self._http is not None:
             await asyncio.get_running_loop().run_in_executor(None, self._http.stop)
         self._servers, self._http, self._health, self._socket, self._guard = [], None, None, None, None
+
+    def _tls(self, served: Served) -> HttpTls | None:
+        """Of the HTTP port, where others reach it; on this host agents and probes speak as ever."""
+        if self.credentials is None or parse_address(self.config.listen_http, "manager.listen_http").loopback:
+            return None
+        from replica.listen.http_tls import HttpTls  # with a library that others do without
+
+        return HttpTls(self.credentials, served.observes)
 
     def _listeners(self) -> int:
         """How many sockets take clients: gRPC counts the connections of each by itself."""

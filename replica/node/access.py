@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from replica.machine.state.rights import OF_QUEUES, InForce
+from replica.machine.state.rights import OBSERVE, OF_QUEUES, InForce
 from tandemq.credentials import names
 from tandemq.credentials.caller import caller_of, principal_of
 
@@ -114,6 +114,10 @@ class Access:
         if right in OF_QUEUES and names == ("",):
             return in_force.has_some(who, right)
         return any(in_force.deciding(who, right, name) is not None for name in names)
+
+    def may_observe(self, who: str) -> bool:
+        """Whether it may look at the pair; a few look-ups, from any thread."""
+        return self.may(who, OBSERVE, "")
 
     def sees(self, who: str, *names: str) -> bool:
         """Whether a queue is there for it."""

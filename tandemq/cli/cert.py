@@ -123,12 +123,16 @@ def rotate(authority: Path | None, output: str) -> None:
 @click.argument("path", type=_FOLDER, metavar="DIR|FILE")
 @output_option("table", "json")
 def show(path: Path, output: str) -> None:
-    """Print whose a certificate is, its names, who issued it, and when it ends. It is not checked.
+    """Print whose a certificate is, its names, who issued it, and when it ends; or of a token. It is not checked.
 
     Example: tandemq cert show ./billing
     """
     from tandemq.credentials.reading import shown
 
+    if (path / "token").exists():
+        with _failures():
+            print_facts(_facts_of_token(path), output)
+        return
     file = path / "cert.pem" if path.is_dir() else path
     with _failures():
         print_facts(_facts(shown(file.read_bytes())), output)
@@ -163,6 +167,10 @@ def _checks(directory: Path, target: str | None) -> Iterator[tuple[str, str]]:
 
     try:
         material = read(directory)
+        if material.shows_token:
+            yield "files", ""
+            yield from _checks_of_token(directory, target)
+            return
         found = list(problems(material, directory))
         left = shown(material.chain).ends - datetime.now(UTC)
     except (BadCredentials, ValueError) as error:
@@ -176,6 +184,25 @@ def _checks(directory: Path, target: str | None) -> Iterator[tuple[str, str]]:
         from tandemq.credentials.trouble import why_not
 
         yield f"connection to {target}", asyncio.run(why_not(target, str(directory)))
+
+
+def _checks_of_token(directory: Path, target: str | None) -> Iterator[tuple[str, str]]:
+    facts = _facts_of_token(directory)
+    left = (facts["ends"] or "") and datetime.fromisoformat(facts["ends"]) - datetime.now(UTC)
+    yield "time", "" if left and left > timedelta(0) else f"the token ended at {facts['ends'] or '?'}; get a new one"
+    if target is not None:
+        from tandemq.credentials.trouble import why_not
+
+        yield f"connection to {target}", asyncio.run(why_not(target, str(directory)))
+
+
+def _facts_of_token(directory: Path) -> dict[str, Any]:
+    """What it says, and never the token."""
+    from tandemq.credentials.token import claims_of, read_token
+
+    said = claims_of(read_token(directory / "token"))
+    ends = said.ends.isoformat() if said.ends is not None else ""
+    return {"who": said.who, "issuer": said.issuer, "audience": said.audience, "ends": ends}
 
 
 def _facts(found: Shown) -> dict[str, Any]:

@@ -186,6 +186,22 @@ def client_context(directory: Path) -> ssl.SSLContext:
     return context
 
 
+def server_context(directory: Path) -> ssl.SSLContext:
+    """TLS 1.3 for Python's own sockets, as whoever has these credentials and is called: a certificate is asked for, and
+    who has none may speak all the same. Raises BadCredentials.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.verify_mode = ssl.CERT_OPTIONAL
+    material = read(directory)
+    context.load_verify_locations(cadata=_certificates(material.authority))
+    try:
+        context.load_cert_chain(directory / CHAIN, directory / KEY, password=_no_password)
+    except (ssl.SSLError, OSError) as error:  # exchanged since
+        raise BadCredentials(f"{directory}: {_text(error)}") from error
+    return context
+
+
 def _certificates(data: bytes) -> str:
     """Without what stands between them, as comments do, which may be in any alphabet. Raises ValueError."""
     found = CERTIFICATE.findall(data)

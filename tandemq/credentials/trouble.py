@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from tandemq.channels import PLAIN
 from tandemq.credentials.bad import BadCredentials
-from tandemq.credentials.files import CHAIN, client_context
+from tandemq.credentials.files import CHAIN, TOKEN, client_context
 
 LOOK_S = 2.0
 """What a client with credentials that has given up waits for the reason, at most."""
@@ -120,6 +120,11 @@ def _refused(endpoint: str, directory: str, said: str = "does not take this clie
     """
     from tandemq.credentials.reading import problem_of_key, problem_of_time, shown
 
+    if (Path(directory) / TOKEN).exists():
+        return (
+            f"{endpoint} wants a certificate, and this client has a token ({directory}): name the port for tokens "
+            "there (manager.listen_bearer), or give the client a certificate"
+        )
     path = Path(directory) / CHAIN
     try:
         found = shown(path.read_bytes())

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import socket
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import grpc
@@ -210,11 +212,18 @@ def as_dict(message: Any) -> dict[str, Any]:
     return found
 
 
-def metrics_of(address: str, timeout_s: float) -> bytes:
-    """The page /metrics. Raises OSError, HTTPException or ConfigError."""
+def metrics_of(address: str, timeout_s: float, credentials: Path | None = None, name: str = "") -> bytes:
+    """The page /metrics. `credentials`, `name`: where the port has TLS, the member's own, and its name in DNS. Raises
+    OSError, HTTPException or ConfigError; BadCredentials.
+    """
     where = parse_address(address, "listen_http")
     connection = http.client.HTTPConnection(reachable_host(where.host), where.port, timeout=timeout_s)
     try:
+        if credentials is not None:
+            from tandemq.credentials.files import client_context
+
+            plain = socket.create_connection((connection.host, connection.port), timeout=timeout_s)
+            connection.sock = client_context(credentials).wrap_socket(plain, server_hostname=name)
         connection.request("GET", "/metrics")
         answer = connection.getresponse()
         if answer.status != 200:

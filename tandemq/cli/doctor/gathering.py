@@ -23,7 +23,9 @@ from tandemq.cli.doctor.finding import Finding
 from tandemq.cli.doctor.places import Local, Places
 from tandemq.cli.doctor.redaction import Redactor
 from tandemq.cli.view import problem_of
-from tandemq.config import ConfigError
+from tandemq.config import ConfigError, ManagerConfig, parse_address
+from tandemq.credentials import names
+from tandemq.credentials.bad import BadCredentials
 from tandemq.escaping import json_text
 
 TAIL_BYTES = 4 << 20  # of each log and journal; older lines are not read
@@ -142,10 +144,20 @@ async def _metrics(local: Local, timeout_s: float) -> Part:
     assert local.config is not None
     name = f"members/{local.config.member}/metrics.txt"
     try:
-        page = await asyncio.to_thread(asking.metrics_of, local.config.listen_http, timeout_s)
-    except (OSError, http.client.HTTPException, ConfigError) as error:
+        shown = shown_at(local.config)
+        page = await asyncio.to_thread(asking.metrics_of, local.config.listen_http, timeout_s, *shown)
+    except (OSError, http.client.HTTPException, ConfigError, BadCredentials) as error:
         return missing(name, f"{local.config.listen_http}: {error}")
     return Part(name, page)
+
+
+def shown_at(config: ManagerConfig) -> tuple[Path | None, str]:
+    """Whose certificate is shown at the HTTP port, and which name is expected there: the member's own. None: a port of
+    this host alone is plain.
+    """
+    if not config.security.credentials or parse_address(config.listen_http, "listen_http").loopback:
+        return None, ""
+    return Path(config.security.credentials), names.dns(names.member(config.pair or config.member, config.member))
 
 
 def files_of(local: Local, redactor: Redactor) -> list[Part]:

@@ -55,17 +55,21 @@ def configuration(local: Local) -> Finding:
 def exposure(config: ManagerConfig, about: str) -> Finding:
     """Whether it lets strangers in because its configuration says that they may come."""
     secured = bool(config.security.credentials)
-    plain = {"listen_http": config.listen_http}
+    plain: dict[str, str] = {}
     if not secured:
-        plain |= {"listen_client": config.listen_client, "listen_peer": config.listen_peer if config.pair else ""}
+        peer = config.listen_peer if config.pair else ""
+        plain = {"listen_http": config.listen_http, "listen_client": config.listen_client, "listen_peer": peer}
     far = {
         name: value for name, value in plain.items() if value and not parse_address(value, f"manager.{name}").loopback
     }
     if not far:
         how = "with certificates" if secured else "on this machine alone"
+        if config.insecure_network:
+            text = f"served {how}, and insecure_network is set, which would let it be otherwise"
+            return EXPOSURE.warn(about, text, "take insecure_network away")
         return EXPOSURE.ok(about, f"served {how}")
     text = f"insecure_network: {', '.join(f'{name} = {value}' for name, value in far.items())} in clear text"
-    step = "listen on 127.0.0.1" if secured else "give it certificates ([security] credentials), see docs/SECURITY.md"
+    step = "give it certificates ([security] credentials), see docs/SECURITY.md"
     return EXPOSURE.warn(about, text, f"{step}; then take insecure_network away", **far)
 
 
@@ -140,7 +144,7 @@ def ports(config: ManagerConfig, about: str, *, runs: bool, answers: bool) -> Fi
     """Whether the member's own ports are open while it runs, and free while it does not."""
     listening = {
         name: address
-        for name in ("listen_client", "listen_peer", "listen_http")
+        for name in ("listen_client", "listen_peer", "listen_http", "listen_bearer")
         if (address := getattr(config, name)) and not (name == "listen_peer" and not config.pair)
     }
     taken = {name: address for name, address in listening.items() if accepts(address)}
