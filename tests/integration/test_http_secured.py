@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from chaos.cluster import CLIENT, Cluster
+from chaos.cluster import CLIENT
 from tandemq import aio
 from tandemq.cli.doctor.asking import metrics_of
 from tandemq.cli.doctor.gathering import shown_at
@@ -56,7 +56,7 @@ async def test_metrics_beyond_this_machine_are_for_who_may_observe(tmp_path: Pat
 
 
 def test_a_plain_http_port_beyond_this_machine_is_refused(tmp_path: Path) -> None:
-    config = Cluster(tmp_path, members=("a",)).config("a")
+    config = patient(tmp_path, members=("a",)).config("a")
     far = msgspec.structs.replace(config, listen_http="0.0.0.0:7602")
     with pytest.raises(ConfigError, match="in clear text and by anybody"):
         check(far)
