@@ -17,6 +17,7 @@ from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.cli.view import PairView
 from tandemq.v1.pair_service_pb2 import GetPairStatusRequest
+from tests.client_suite.by_macros import by_macros
 from tests.client_suite.operations import OPERATIONS
 from tests.client_suite.ways import settings_of, short_folder, to
 from tests.integration.support import gone, new_name, raw_to, roles, stopped_at_end
@@ -92,6 +93,8 @@ async def killed_before_the_answer(pair: Cluster, master: str, replica: str, bef
     [
         ("tcp", "before the answer"),
         ("replica", "after the call"),
+        ("macro", "before the answer"),
+        pytest.param("macro", "after the call", marks=pytest.mark.long),
         pytest.param("tcp", "after the call", marks=pytest.mark.long),
         pytest.param("replica", "before the answer", marks=pytest.mark.long),
         pytest.param("unix", "after the call", marks=pytest.mark.long),
@@ -103,6 +106,7 @@ async def test_every_operation_outlives_its_master(whole: Cluster, sockets: Path
     master, replica = await roles(pair)
     connect = {
         "tcp": to(pair.target),
+        "macro": by_macros(to(pair.target)),
         "replica": to(pair.endpoint(replica), follow_master=False),
         "unix": to(f"unix:{sockets / master},{pair.endpoint(replica)}"),
     }[way]

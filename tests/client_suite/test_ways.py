@@ -1,4 +1,6 @@
-"""The same client code on every way to a manager: in its process, by a Unix socket, TCP, a replica, a single one."""
+"""The same client code on every way to a manager: in its process, by a Unix socket, TCP, a replica, a single one, and
+by macro queues.
+"""
 
 from __future__ import annotations
 

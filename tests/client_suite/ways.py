@@ -14,12 +14,13 @@ from typing import Any
 from tandemq import aio, embedded
 from tandemq.config import ManagerConfig
 from tandemq.config_custom import Custom
+from tests.client_suite.by_macros import by_macros
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S
 
 DISCOUNT = Path(__file__).parents[2] / "deploy" / "reactions" / "discount.py"
 ASKED = Custom(commands=(shlex.join(["discount=" + sys.executable, "-S", str(DISCOUNT)]),), call_ms=10_000)
-NAMES = ("embedded", "unix", "tcp", "replica", "single")
+NAMES = ("embedded", "unix", "tcp", "replica", "single", "macro")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,5 +69,6 @@ async def all_ways(folder: Path) -> AsyncIterator[dict[str, Way]]:
             "unix": Way("unix", to(f"unix:{sockets / 'a'}"), 2),
             "tcp": Way("tcp", to(pair.target), 2),
             "replica": Way("replica", to(pair.endpoint("b"), follow_master=False), 2),
+            "macro": Way("macro", by_macros(to(pair.target)), 2),
             "single": Way("single", to(single.target), 1),
         }

@@ -63,6 +63,7 @@ async def made(
     return name, list(members)
 
 
+@pytest.mark.requirement("R038", "R073", "R075")
 async def test_it_is_shown_as_it_was_made_by_either_member(pair: Cluster, client: aio.Client) -> None:
     name, (low, high) = await made(client, Relationship.CONSUMER, low=1, high=9)
     for endpoint in pair.endpoints:
@@ -94,6 +95,7 @@ async def test_a_name_is_free_in_all_domains_or_in_none(client: aio.Client) -> N
         await client.create_queue(other, local)
 
 
+@pytest.mark.requirement("R071", "R088", "R089")
 async def test_the_calls_of_any_queue_send_to_it(pair: Cluster, client: aio.Client) -> None:
     """R089: by a unary call, and by a producer's stream at either member."""
     name, queues = await made(client, Relationship.PRODUCER, MacroPolicy.ROUND_ROBIN, one=0, two=0, three=0)
@@ -184,6 +186,7 @@ async def test_each_member_gets_a_copy_by_every_way_to_send(pair: Cluster, clien
     assert (await client.get_queue(queues[1])).length == 4
 
 
+@pytest.mark.requirement("R071", "R088", "R089")
 async def test_the_calls_of_any_queue_receive_from_it(pair: Cluster, client: aio.Client) -> None:
     name, (low, high) = await made(client, Relationship.CONSUMER, low=1, high=9)
     await client.enqueue(low, [b"low", b"low"])
@@ -202,6 +205,40 @@ async def test_the_calls_of_any_queue_receive_from_it(pair: Cluster, client: aio
         [message async for message in client.browse(name)]
     with pytest.raises(Refused, match=r"RELATIONSHIP_MISMATCH.*is a CONSUMER"):
         await client.enqueue(name, [b"x"])
+
+
+@pytest.mark.requirement("R010")
+async def test_a_queue_becomes_many_under_its_name_and_its_clients_see_nothing_of_it(client: aio.Client) -> None:
+    """The same code sends and receives before and after; the members have priorities."""
+    arrivals, orders = new_name("arrivals"), new_name("orders")
+
+    async def sent(payload: bytes) -> None:
+        async with client.producer(arrivals) as producer:
+            await producer.send(payload)
+
+    async def received() -> bytes:
+        async with client.consumer(orders) as consumer:
+            delivery = await anext(consumer)
+            await delivery.ack_async()
+            return delivery.payload
+
+    for queue in (arrivals, orders):
+        await client.create_queue(queue)
+    await sent(b"before")
+    await (await client.dequeue(arrivals)).ack()
+    await client.enqueue(orders, [b"before"])
+    assert await received() == b"before"
+    for queue, relationship in ((arrivals, Relationship.PRODUCER), (orders, Relationship.CONSUMER)):
+        await client.delete_queue(queue, if_empty=True)
+        await client.create_macro(queue, relationship=relationship)
+        for name, priority in (("low", 1), ("high", 9)):
+            await client.create_queue(f"{queue}.{name}")
+            await client.add_macro_member(queue, f"{queue}.{name}", priority=priority)
+    await sent(b"after")
+    assert (await client.dequeue(f"{arrivals}.high")).payloads == [b"after"]
+    await client.enqueue(f"{orders}.low", [b"second"])
+    await client.enqueue(f"{orders}.high", [b"first"])
+    assert [await received(), await received()] == [b"first", b"second"]
 
 
 async def test_bad_input_is_refused_by_name(pair: Cluster) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from replica.core.state.outcomes import Failed, Moved, ProgressDone
 from replica.machine import HANDLE_BYTES, Refused
+from replica.machine.state.handles import queue_asked
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -59,9 +60,10 @@ class Completing:
 
     def _ask(self, ask: Ask, handles: Sequence[bytes]) -> None:
         machine = self.orders.machine
-        queue_id = machine.queue_id(ask.queue)
-        if queue_id is None:
-            raise Refused(Reason.REASON_QUEUE_NOT_FOUND, f"there is no queue {ask.queue!r}; create it first")
+        queue_id = queue_asked(machine.state, ask.queue, handles)
+        if ask.queue_id not in (0, queue_id) and ask.pending:
+            text = f"messages of another member of {ask.queue} are waited for by this watch: open one for each member"
+            raise Refused(Reason.REASON_BAD_REQUEST, text, {"queue": ask.queue})
         progress = machine.progress(queue_id, handles)
         pending = [handle for handle, each in zip(handles, progress, strict=True) if _is_open(each)]
         if ask.waits and pending and self.count + len(pending) > ASKED_MAX:

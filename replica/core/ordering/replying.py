@@ -21,6 +21,7 @@ from replica.machine.plan.copies import plan_copies
 from replica.machine.plan.move import check_copy, fits_in, room_in
 from replica.machine.plan.reply import plan_reply
 from replica.machine.plan.reply_copies import answer_log_index, is_addressed, owed_of
+from replica.machine.plan.settle_macro import at_member
 from replica.machine.plan.side_reply import differing, digest_of, plan_side_reply
 from replica.machine.plan.sides import check_plain
 from tandemq.v1.common_pb2 import Reason
@@ -97,6 +98,7 @@ class Replying:
         found = machine.find_request(call.request_id, call.request_hash) if call.request_id else None
         header = None
         if found is None:
+            call = at_member(machine.state, call)
             queue = machine.state.named(call.queue)
             is_sided = queue.passed is not None
             header = self._of_a_side(queue, answer) if is_sided else plan_reply(machine.state, orders.time_ms, call)

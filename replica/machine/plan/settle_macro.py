@@ -6,7 +6,11 @@ about the queue that holds its lease.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from replica.machine.plan.reply import ReplyCall
 from replica.machine.plan.settle import SettleCall, plan_settle, settled_key
+from replica.machine.state.errors import Refused
 from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
@@ -40,6 +44,20 @@ def plan_settle_macro(state: State, now_ms: int, call: SettleCall) -> tuple[list
     return headers, results
 
 
+def at_member(state: State, call: ReplyCall) -> ReplyCall:
+    """An answer by a macro queue's name is one at the member whose request that lease holds; of any other queue as it
+    is. Whoever may receive from a macro queue answers no requests of other queues.
+    """
+    macro = state.macros.by_name.get(call.queue)
+    if macro is None:
+        return call
+    lease = state.leases.get(call.lease_id)
+    if lease is None or lease.queue_id not in macro.members:
+        text = _lost(call.lease_id, call.queue)
+        raise Refused(common_pb2.REASON_LEASE_LOST, text, {"queue": call.queue})
+    return replace(call, queue=state.queues[lease.queue_id].name)
+
+
 def members_of(state: State, call: SettleCall) -> list[int]:
     """Number of the queue of each settlement; 0: it is not known, or no member.
 
@@ -68,9 +86,13 @@ def members_of(state: State, call: SettleCall) -> list[int]:
 
 
 def _unknown(call: SettleCall, settlement: service_pb2.Settlement) -> service_pb2.SettleResult:
-    text = (
-        f"lease {settlement.lease_id} is of no member of macro queue {call.queue}: it has ended, or its queue is none "
-        "member any more; settle it by the name of the queue that the delivery named"
-    )
+    text = _lost(settlement.lease_id, call.queue)
     error = common_pb2.Error(reason=common_pb2.REASON_LEASE_LOST, message=text)
     return service_pb2.SettleResult(error=error, refused=settlement.ranges)
+
+
+def _lost(lease_id: int, name: str) -> str:
+    return (
+        f"lease {lease_id} is of no member of macro queue {name}: it has ended, or its queue is no member any more; "
+        "name the queue that the delivery named"
+    )

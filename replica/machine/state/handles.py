@@ -7,10 +7,12 @@ members, and never given again, as no queue's number is.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from types import MappingProxyType
 from typing import NamedTuple
 
 from replica.machine.state.completions import CONSUMED, REPLIED
+from replica.machine.state.errors import Refused
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
 from tandemq.v1 import common_pb2
@@ -47,6 +49,24 @@ def handle_of(prefix: bytes, index: int) -> bytes:
 def is_tracked(queue: QueueState) -> bool:
     """Its type completes later than STORED."""
     return queue.completions is not None
+
+
+def queue_asked(state: State, name: str, handles: Iterable[bytes]) -> int:
+    """Number of the queue that handles are of, by its name or that of a macro queue that it is a member of. Refused
+    where there is none, and where handles of several members come together: each member is asked by itself.
+    """
+    queue_id = state.ids.get(name)
+    if queue_id is not None:
+        return queue_id
+    macro = state.macros.by_name.get(name)
+    if macro is None:
+        raise state.unnamed(name)
+    found = {handle[: _PREFIX.size] for handle in handles if len(handle) == HANDLE_BYTES}
+    numbers: set[int] = {number for domain, number in map(_PREFIX.unpack, found) if domain == state.domain}
+    if len(numbers) == 1 and numbers <= macro.members.keys():
+        return numbers.pop()
+    text = f"{name} is a macro queue, and these handles are not of one of its members: ask for those of each by itself"
+    raise Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": name})
 
 
 def index_of(state: State, queue: QueueState, handle: bytes) -> int:

@@ -81,6 +81,7 @@ def send(pair: Pair, queue: str, count: int = 1) -> None:
     pair.quiesce()
 
 
+@pytest.mark.requirement("R078", "R082")
 def test_a_message_of_a_higher_member_overtakes_at_the_next_call() -> None:
     pair = begun(CONSUMER, pb.MACRO_POLICY_PRIORITIZED, low=1, high=9)
     send(pair, "low", 3)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from replica.core.ordering.steering import Steering
 from replica.machine import EnqueueCall, Fresh, MacroCall, columns_of
 from replica.machine.features.macros import ADD, CREATE, DELETE, plan_macro
@@ -60,6 +62,7 @@ def learnt(**taken_ms: int) -> World:
     return world
 
 
+@pytest.mark.requirement("R085", "R091")
 def test_a_member_of_which_nothing_is_known_comes_first_and_then_the_fastest() -> None:
     world = learnt(q0=300, q1=20, q2=100)
     assert world.choices() == {"NO_FIGURE": 3}

@@ -232,6 +232,7 @@ def test_a_member_that_goes_moves_its_own_groups_alone() -> None:
 COPIES = st.one_of(st.integers(1, 4), st.sampled_from([*NAMES, *(f"-{name}" for name in NAMES)]))
 
 
+@pytest.mark.requirement("R084")
 @pytest.mark.parametrize("policy", ["DUPLICATE", "DUPLICATE_BEST_EFFORT"])
 @settings(max_examples=40, deadline=None)
 @given(steps=st.lists(COPIES, min_size=5, max_size=25))
@@ -272,6 +273,7 @@ def taken(header: record_pb2.RecordHeader) -> dict[str, list[int]]:
     return {op.queue: list(op.ordinals) for op in header.txn.enqueues}
 
 
+@pytest.mark.requirement("R086")
 @settings(max_examples=60, deadline=None)
 @given(steps=st.lists(st.one_of(st.integers(1, 7), COPIES), min_size=5, max_size=25))
 def test_round_robin_deals_message_by_message(steps: list[int | str]) -> None:

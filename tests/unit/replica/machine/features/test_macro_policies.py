@@ -157,6 +157,7 @@ def played(world: World, steps: list[tuple[str, int, int]], *, taking: bool) -> 
     assert restored.digest() == world.driver.master.digest()
 
 
+@pytest.mark.requirement("R078", "R079", "R080", "R081", "R082")
 @pytest.mark.parametrize(
     "policy", ["PRIORITIZED", "FIRST_AVAILABLE", "ROUND_ROBIN", "CHRONOLOGICAL", "MESSAGE_PRIORITY"]
 )
@@ -166,6 +167,7 @@ def test_a_consumer_is_given_what_the_model_says(policy: str, steps: list[tuple[
     played(World(CONSUMER, pb.MacroPolicy.Value(f"MACRO_POLICY_{policy}")), steps, taking=True)
 
 
+@pytest.mark.requirement("R083", "R086", "R087")
 @pytest.mark.parametrize("policy", ["FIRST_AVAILABLE", "ROUND_ROBIN", "SHORTEST_QUEUE"])
 @settings(max_examples=25, deadline=None)
 @given(steps=STEPS)

@@ -94,6 +94,7 @@ def test_a_macro_queue_shares_the_name_space_of_the_queues() -> None:
     assert number > driver.master.state.macros.by_name["m"].queue_id, "numbers are never used twice"
 
 
+@pytest.mark.requirement("R074")
 def test_what_does_not_fit_is_refused_by_the_members_name() -> None:
     """R074."""
     driver = made(pb.MACRO_POLICY_UNSPECIFIED, "q1", relationship=CONSUMER)
@@ -164,6 +165,7 @@ def test_versions_keep_stale_administrators_away() -> None:
         change(driver, DELETE)
 
 
+@pytest.mark.requirement("R090")
 def test_a_queue_that_is_deleted_is_no_member_any_more() -> None:
     """M12, by the same record; the turn goes on behind it."""
     driver = made(TURNS)
@@ -314,6 +316,7 @@ def test_a_repetition_finds_the_first_dealing() -> None:
     assert driver.master.last_sequence("q1", b"p") == 0, "sequences are the macro queue's"
 
 
+@pytest.mark.requirement("R030")
 def test_the_opposite_call_is_refused() -> None:
     """M12."""
     driver = made(pb.MACRO_POLICY_PRIORITIZED, relationship=CONSUMER)

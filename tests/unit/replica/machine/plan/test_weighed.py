@@ -76,6 +76,7 @@ class World:
         self.driver.queue(record_pb2.QUEUE_ACTION_UPDATE, name, config=QueueConfig(enqueue_enabled=enabled))
 
 
+@pytest.mark.requirement("R091")
 @pytest.mark.parametrize("policy", ["FIRST_AVAILABLE", "ROUND_ROBIN", "SHORTEST_QUEUE", "FASTEST_RESPONSE"])
 def test_a_table_overrides_a_policy_message_by_message_while_it_is_valid(policy: str) -> None:
     world = World(policy)
