@@ -6,11 +6,13 @@ from types import MappingProxyType
 from typing import Any
 
 import replica.services.guard
-from chaos.sim.bugs.planting import Patch
+from chaos.sim.bugs.planting import Patch, bug
+from replica.machine.state.rights import Grant, Key, Rights
 from replica.node.access import PRINCIPAL, Access
 from replica.services.needs import NEEDS, SEE, Need
 
 
+@bug("hop-believed-from-anybody", "R006", "Whoever says for whom he calls is believed.", "rights")
 def hop_is_believed_from_anybody(patch: Patch) -> None:
     """Whoever says for whom he calls is believed, and not the other member alone."""
     original = Access.caller
@@ -21,6 +23,23 @@ def hop_is_believed_from_anybody(patch: Patch) -> None:
 
     patch.setattr(Access, "caller", caller)
     patch.setattr(Access, "claims_of", lambda _self, _context: [])
+
+
+@bug(
+    "right-counts-uncommitted",
+    "R006",
+    "A right counts before it is committed.",
+    "rights",
+    first=49,
+)
+def right_counts_uncommitted(patch: Patch) -> None:
+    original = Rights.change
+
+    def change(self: Rights, log_index: int, key: Key, grant: Grant | None, version: int) -> None:
+        original(self, log_index, key, grant, version)
+        self.in_force.set(key, grant, version)
+
+    patch.setattr(Rights, "change", change)
 
 
 def a_row_asks_too_little(patch: Patch) -> None:

@@ -15,6 +15,7 @@ from chaos.sim.clients.open_units import Opener
 from chaos.sim.clients.posters import Poster, Sweeper
 from chaos.sim.clients.reactors import Reactor
 from chaos.sim.clients.requests import Answerer, Requester, Responder
+from chaos.sim.clients.rights import Forger, Granter
 from chaos.sim.clients.senders import Caller, Producer
 from chaos.sim.clients.stages import Stager, Watcher
 from chaos.sim.clients.takers import Browser, Consumer, Dequeuer
@@ -50,6 +51,8 @@ ROLES: Mapping[str, type[SimClient]] = MappingProxyType(
         "taker": Dequeuer,
         "browser": Browser,
         "weigher": Weigher,
+        "granter": Granter,
+        "forger": Forger,
         "worker": Worker,
         "opener": Opener,
         "linker": Linker,

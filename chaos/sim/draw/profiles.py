@@ -4,7 +4,8 @@ Each seed draws its own mix of faults (swarm testing): a fault that is always th
 biased profiles draw more of what met a bug only rarely: late frames at a fence, restarts while the peer is cut off, two
 in which crashes and cuts never end, and one in which directories are put back.
 In "letters" and "requests" the clients use what moves, delays, drops and answers messages; in "weights" they publish
-tables of routing weights and read them; in "publications" they stage rows and take numbered batches, in "readers" and
+tables of routing weights and read them; in "rights" everybody has a name, and rights are granted and asked about;
+in "publications" they stage rows and take numbered batches, in "readers" and
 "late_readers" they read the journal while it is trimmed; in "rebuilt" they go on in a pair that was formed anew; in
 "units" they take and put by one call; in "twins" one at each member acts on what its side gives it; in "links_between"
 they send to a second pair, which is struck too; in "reactions" they cancel, move and change what was sent before;
@@ -21,6 +22,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from chaos.sim.clients.rights import draw_rights
 from chaos.sim.clients.weights import draw_weights
 from chaos.sim.draw.clients import draw_clients, draw_kept, with_changes, with_groups
 from chaos.sim.draw.features import draw_gathering, draw_letters, draw_reactions, draw_requests
@@ -246,6 +248,14 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             settings={"checkpoint_bytes": 3_000},
             clients=draw_weights,
             beside=FEATURE_BESIDE,
+        ),
+        "rights": Profile(
+            {kind: weight for kind, weight in FEATURE_FAULTS.items() if kind != "lost_disk"},
+            faults=(3, 10),
+            settings={"checkpoint_bytes": 3_000, "secured": True},
+            clients=draw_rights,
+            beside=FEATURE_BESIDE,
+            is_apart=True,
         ),
         "publications": Profile(
             PIPELINE_FAULTS,

@@ -20,6 +20,7 @@ from chaos.sim.judges import (
     macro_points,
     macros,
     publications,
+    rights,
     sides,
     story,
     units,
@@ -90,6 +91,7 @@ def check(pair: Pair, memory: Memory) -> None:
     for rule, problem in (*macros.broken(pair), *publications.broken(pair, memory.publications)):
         pair.run.violation(rule, problem)
     for rule, problems in (
+        (rights.NAME, islice(rights.broken(pair, memory.rights), 1)),
         (units.NAME, units.broken(pair, memory.units)),
         (sides.NAME, islice(sides.made(memory.sides, pair), 1)),
         (disks.NAME, disks.broken(pair, memory.invariants)),

@@ -13,6 +13,7 @@ from chaos.sim.judges.sides import Sides
 from chaos.sim.judges.units import Units
 
 if TYPE_CHECKING:
+    from chaos.sim.judges.rights import Event
     from chaos.sim.judges.weights import Asked
 
 
@@ -29,3 +30,5 @@ class Memory:
     sides: Sides = field(default_factory=Sides)
     weights: list[Asked] = field(default_factory=list)
     """What publishers and readers of routing weights asked and heard, in the order of their asking."""
+    rights: list[Event] = field(default_factory=list)
+    """What was asked and heard of rights, in the order of the asking."""

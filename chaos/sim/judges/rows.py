@@ -10,7 +10,7 @@ import contextlib
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from chaos.sim.judges import macro_points
+from chaos.sim.judges import macro_points, rights_points
 from chaos.sim.judges.links import AT_SOURCE, AT_TARGET, AWAY, FOUND_AGAIN
 from chaos.sim.judges.sides import BY_QUESTION, KNOWN_OUTPUT, OTHERS_STATE, OVER_TAKEOVER, PLACE_LOST, SUSPENDED_SIDE
 from failover import handoff, promotion
@@ -83,6 +83,7 @@ NAMED = MappingProxyType(
         "an oldest message dropped": "to make room for others",
         "a stale publisher of weights refused": "another one had been faster",
         "weights read after a takeover": "from another master than the one that had ordered them",
+        **rights_points.POINTS,
         "a batch published again, and answered so": "by a writer that had died, and staged it anew",
         "a batch carried on by the next master": "its first parts, or its decision, were another one's",
         "a stage dropped because its time was over": "nobody had published it",

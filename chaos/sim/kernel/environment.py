@@ -172,7 +172,7 @@ class SimPorts(Ports):
 
     async def open(self, served: Served) -> None:
         clients = Server(self._network, self._machine)
-        clients.add_generic_rpc_handlers(served.handlers)
+        clients.add_generic_rpc_handlers(served.guarded)
         if served.peer is not None:
             peers = Server(self._network, self._machine)
             add_peer_service(served.peer, peers)

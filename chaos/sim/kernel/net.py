@@ -216,6 +216,8 @@ class Network:
         """Address: machine, process, who takes a new connection."""
         self.machines: dict[str, str] = {}
         """Address: its machine, whether or not anybody listens."""
+        self.who: Callable[[str], str] = lambda _process: ""
+        """Whose certificate a process has; empty: connections are plain."""
         self.dark: set[str] = set()
         """Machines without power."""
         self.connections: list[Connection] = []

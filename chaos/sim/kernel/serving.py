@@ -17,6 +17,7 @@ import grpc.aio
 from chaos.sim.kernel.loop import CURRENT
 from chaos.sim.kernel.wire import Inbox, Packet, Window
 from replica.listen.direct import Ending, Handlers, Metadata, handle
+from tandemq.credentials.caller import SHOWN
 
 if TYPE_CHECKING:
     from chaos.sim.kernel.net import Connection, Network, Pipe
@@ -43,6 +44,8 @@ class Context:
         client_inbox.on_read = self._window.give
         self.inbox.on_read = client_window.give
         self.over = self.is_dropped = False
+        if served.who:  # else it is a plain connection, which has no such method
+            self.auth_context = lambda: {SHOWN: [served.who.encode()]}
 
     async def read(self) -> Any:
         data = await self.inbox.get()
@@ -98,6 +101,7 @@ class ServedConnection:
         self._server = server
         self._pipe: Pipe = connection.pipes[1]
         self.peer = f"sim:{connection.client.name}"
+        self.who = server.network.who(connection.client.name)
         self._calls: dict[int, tuple[Context, asyncio.Task[None]]] = {}
         connection.pipes[0].on_item = self._on_item
         connection.on_broken[1] = self._on_broken

@@ -14,12 +14,13 @@ from chaos.sim.kernel.asked import Asked
 from chaos.sim.kernel.environment import Machine, SimMachineAccess
 from chaos.sim.kernel.loop import Process
 from chaos.sim.kernel.register import SimAuthority
-from chaos.sim.pair.run import ALONE, NEAR, REGISTER
+from chaos.sim.pair.run import ADMINISTRATOR, ALONE, NEAR, REGISTER
 from failover.local_authority import LocalAuthority
 from replica.manager import Manager
 from tandemq.ambient import monotonic_ms
 from tandemq.config import Failover, Limits, ManagerConfig, Timers
 from tandemq.config_links import Links
+from tandemq.config_security import Security
 from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 RESTART_S = 0.5
 """Between the end of a process that ended by itself and the next one."""
+SECURED = Security(credentials="/nonexistent", administrators=(ADMINISTRATOR,), audit_bytes=0)
+"""No file of it is read: who somebody is, the simulated connection says."""
 WORK_S = 0.0002
 """What a read, or any other work in a thread, takes."""
 
@@ -63,6 +66,7 @@ def config_of(
     *,
     pair: str = NEAR,
     links: Links | None = None,
+    secured: bool = False,
 ) -> ManagerConfig:
     """How the members of the simulated pair are configured."""
     failover = BY_REGISTER if judge == REGISTER else BY_CLASSIFIER
@@ -81,6 +85,7 @@ def config_of(
         listen_peer=f"{name}:7601",
         listen_http=f"{name}:7602",
         links=links or Links(),
+        security=SECURED if secured else Security(),
     )
 
 
@@ -124,7 +129,14 @@ class SimMember:
     async def _run(self, process: Process) -> None:
         run = self.run
         config = config_of(
-            self.name, self.peer, run.judge, run.limits, run.meet_ms, pair=run.pair_name, links=run.links
+            self.name,
+            self.peer,
+            run.judge,
+            run.limits,
+            run.meet_ms,
+            pair=run.pair_name,
+            links=run.links,
+            secured=run.secured,
         )
         authority = LocalAuthority(self.name) if run.judge == ALONE else SimAuthority(self.route)
         access = SimMachineAccess(run.network, self.machine, process, authority, self.judging)

@@ -20,6 +20,7 @@ from chaos.sim.pair.books import Books
 from chaos.sim.pair.plan import ClientPlan, Outcome, Plan, TraceEvent
 from tandemq.config import Limits
 from tandemq.config_links import Links
+from tandemq.credentials import names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,8 +30,17 @@ if TYPE_CHECKING:
 LINK_MS = 0.2
 NEAR, FAR = "sim", "far"
 """Names of the pair, and of the one that messages are sent on to."""
+MEMBERS_NEAR, ADMINISTRATOR = frozenset(("a", "b")), "ops"
 JUDGES = REGISTER, CLASSIFIER, ALONE = "register", "classifier", "alone"
 """Who says which member lives: the register by itself; a classifier, and then the register; a classifier alone."""
+
+
+def who_is(process: str) -> str:
+    """Whose certificate it has: of a member its own, of a forger its own, and of everybody else an administrator's."""
+    name = process.partition("#")[0]
+    if name in MEMBERS_NEAR:
+        return names.member(NEAR, name)
+    return names.principal("forger" if name.startswith("forger") else ADMINISTRATOR)
 
 
 class Run:
@@ -50,6 +60,10 @@ class Run:
         self.meet_ms = int(plan.settings.get("meet_ms", 0))
         sizes = ("checkpoint_bytes", "journal_bytes", "reader_bytes", "side_bytes")
         self.limits = Limits(**{name: int(plan.settings[name]) for name in sizes if name in plan.settings})
+        self.secured = bool(plan.settings.get("secured"))
+        """Everybody has a certificate: members by their names, and each client as `who_is` says."""
+        if self.secured:
+            self.network.who = who_is
         self.earlier: JournalPosition | None = None
         """Where its clients were in the journal of the pair that was there before."""
         self.healed = False
