@@ -25,6 +25,8 @@ from tandemq.v1.queue_service_pb2 import (
     SettleRequest,
 )
 from tandemq.v1.queue_service_pb2_grpc import QueueServiceStub
+from tandemq.v1.reaction_service_pb2 import REACTION_OUTCOME_DISCARDED, ReactRequest
+from tandemq.v1.reaction_service_pb2_grpc import ReactionServiceStub
 from tandemq.v1.stage_service_pb2 import GetWriterRequest
 from tandemq.v1.stage_service_pb2_grpc import StageServiceStub
 from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
@@ -149,6 +151,21 @@ async def test_x5_a_message_that_came_through_eight_managers_goes_no_further(pai
     (dead,) = await there(east, DEAD, 1)
     assert dead.properties["tq_dead_letter_reason"] == "LOOP_LIMIT"
     assert dead.properties["tq_origin_queue"] == "//west/orders"
+
+
+async def test_x5_v17_a_reaction_that_came_through_eight_managers_goes_no_further(pairs: Pairs) -> None:
+    """Whoever carried it has it as a dead letter then. One that has arrived acts, whatever it came through."""
+    orders = new_name()
+    async with raw_to(pairs.east.endpoint("a")) as (member,), aio.connect(pairs.east.target) as east:
+        await east.create_queue(orders, QueueConfig(reactions_enabled=True))
+        request = ReactRequest(queue="//west/orders", source="somebody", hops=8, request_id=new_id())
+        request.reaction.target.correlation_id = "round"
+        request.reaction.delete.SetInParent()
+        stub = ReactionServiceStub(member.channel)
+        with refused("LOOP_LIMIT", grpc.StatusCode.FAILED_PRECONDITION, "through 8 managers"):
+            await stub.React(request, timeout=OUTER_S)
+        request.queue, request.request_id = orders, new_id()
+        assert (await stub.React(request, timeout=OUTER_S)).outcome == REACTION_OUTCOME_DISCARDED
 
 
 @pytest.mark.promise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 
@@ -53,6 +55,16 @@ async def test_x4_what_is_left_of_a_batch_that_is_not_there_goes_under_the_next_
             await until(lambda: is_empty(east), "everything is acknowledged")
         assert await payloads(west) == [b"1", b"2", b"3"], "in order"
         assert await _last_number(west) >= 2
+
+
+@pytest.mark.slow
+async def test_x4_the_agents_lease_does_not_end_by_time(managers: Managers) -> None:
+    """What comes back after it was sent would be sent again under another number."""
+    async with open_manager(managers.west), aio.connect(managers.west.listen_client) as west:
+        await batch_taken(managers, [Outgoing(b"1", DURABLE)], west)
+        async with open_manager(managers.east), aio.connect(managers.east.listen_client) as east:
+            (batch,) = (await east.get_batches(XMIT, "xmit")).batches
+    assert batch.expires_at == datetime.fromtimestamp(0, UTC), "never"
 
 
 @pytest.mark.slow
