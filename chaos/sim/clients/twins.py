@@ -117,6 +117,9 @@ class Twin(SimClient):
         self.unplaced += [Received(each.index, each.payload, each.delivery_count) for each in batch]
         self._place()
         run.count("given at sides", len(batch))
+        queue = sides.queue_of(self.member)
+        if queue is not None and queue.selection is not None:
+            run.count("given at sides by priority", sum(each.index > self.acted for each in batch))
         if domain is None:
             return
         epoch = domain.shared.state.epoch

@@ -97,14 +97,21 @@ def draw_twins(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tupl
     return tuple(map(_selecting(stream), drawing.found) if stream.random() < 0.6 else drawing.found)
 
 
+SELECTED_OF_ONE = 4
+"""Messages of a queue with lockstep SELECTED for each one of a plain queue."""
+
+
 def _selecting(stream: random.Random) -> Callable[[ClientPlan], ClientPlan]:
-    """Makes the same plans be about a queue whose sides are given what the master selects, by priority."""
+    """Makes the same plans be about a queue whose sides are given what the master selects, by priority; with so much
+    more in it that there is something to choose from.
+    """
 
     def change(call: Call) -> Call:
         if call.kind == "create" and call.args["queue"] == SIDE_QUEUE:
             return replace(call, args={**call.args, "selected": True})
         if call.kind == "enqueue":
-            return replace(call, args={**call.args, "priority": stream.choice((1, 4, 4, 9))})
+            count = SELECTED_OF_ONE * int(call.args["count"])
+            return replace(call, args={**call.args, "count": count, "priority": stream.choice((1, 4, 4, 9))})
         return call
 
     return lambda plan: replace(plan, calls=tuple(map(change, plan.calls)))
