@@ -255,9 +255,11 @@ pair-model: $(STAMP) ## 10,000 random operations at a pair of real processes, wi
 	SEED=$(or $(SEED),1) STEPS=$(or $(STEPS),10000) $(BIN)/python -m pytest tests/integration/test_pair_model.py -m long -v
 
 SEEDS ?= 3000
+TWIN_SEEDS ?= 150
 
-sim: $(STAMP) ## whole pairs in one process on virtual time, SEEDS=3000 runs of them (about four minutes)
+sim: $(STAMP) ## whole pairs in one process on virtual time, SEEDS=3000 runs of them (about four minutes), and TWIN_SEEDS=150 of twins (one)
 	$(BIN)/python -m chaos.sim campaign --seeds $(SEEDS)
+	$(BIN)/python -m chaos.sim campaign --profiles twins --seeds $(TWIN_SEEDS)
 
 sim-steps: $(STAMP) ## every pair of faults at every pair of steps of a promotion and a handoff, and all rows (10 minutes)
 	$(BIN)/python -m pytest tests/sim/test_rows.py tests/sim/test_steps.py -m long -v

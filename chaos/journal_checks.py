@@ -42,6 +42,7 @@ from chaos.journal_lives import (
 )
 from chaos.journal_proof import about, described, hex_of, of_place
 from chaos.journal_records import no_record_is_missing
+from chaos.journal_sides import aside
 from chaos.journal_unjudged import Seen, lines_of
 from chaos.journals import (
     CONSUMED,
@@ -283,7 +284,8 @@ def judged(
     ends: by member, the first record that was not read. every_record_from: by member, the first one from which on each
     record has a row; of members that are not in it no record is known to be missing.
     """
-    found = Audited(rows, asked, heads)
+    judged_of, at_sides = aside(rows, asked)
+    found = Audited(rows, judged_of, heads)
     differing = list(copies_equal(found))
     found.differ = bool(differing)
     lives = lives_of(found)
@@ -296,6 +298,7 @@ def judged(
     counts = {member: sizes[member] for member in found.spans}
     kinds = Counter(each.kind for each in once.values())
     seen = _seen(found, lives, ends, every_record_from or {}, kinds[LOST] + kinds[SENT_BY_OTHER])
+    seen = seen._replace(at_sides=at_sides)
     return Judged(list(once.values()), counts, len(asked), lines_of(seen))
 
 

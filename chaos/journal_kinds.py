@@ -169,6 +169,9 @@ NOT_JUDGED = {
     "a lease that was never stored": "never a fault: a delivery on a stream leaves before its lease is durable, and a "
     "master that is lost then takes the lease with it. Settlements under such leases are counted",
     "lost messages, and what clients received": "without rows of clients that sent, received or acknowledged",
+    "what clients received and acknowledged at the sides of a queue with PRODUCER replication": "each member's own "
+    "domain has that, and no journal of the pair; both sides give everything, with lockstep SELECTED by numbers that "
+    "are no indexes. What entered, and what both have passed, is judged as everywhere",
     "a body that neither member shows": "it may be that of a volatile message. Change no queue's persistence while "
     "ingest runs, or ingest again before the audit",
     "what clients say of queues that are not in the lake": "with `source.queues`",

@@ -38,6 +38,8 @@ class Seen(NamedTuple):
     ends: bool
     every_record_from: Mapping[str, int]
     """By member, from where on each record has a row."""
+    at_sides: int = 0
+    """Messages that sides of queues gave, or had settled."""
 
 
 def lines_of(seen: Seen) -> list[str]:
@@ -91,7 +93,7 @@ def _of_records(seen: Seen, member: str, span: Span) -> list[str]:
 
 
 def _of_clients(seen: Seen) -> list[str]:
-    if not seen.asked:
+    if not seen.asked and not seen.at_sides:
         return ["Lost messages and what clients received were not judged: there is no client history."]
     found = []
     names = {"send": "sent, so nothing of lost or unsent messages was", "recv": "received, so no delivery was"}
@@ -109,6 +111,11 @@ def _of_clients(seen: Seen) -> list[str]:
     if seen.early:
         text = "clocks of clients differ, and what is judged by time may accuse what is right"
         found.append(f"{seen.early:,} messages came up to {seen.apart_ns / 1e9:,.3f} s before they were sent: {text}.")
+    if seen.at_sides:
+        text = "each member's own domain has them, and no journal of the pair"
+        found.append(
+            f"{seen.at_sides:,} deliveries and acknowledgements at sides of PRODUCER queues were not judged: {text}."
+        )
     if seen.unordered:
         text = "the history tells no priority of them, or their order depends on more than it"
         found.append(f"The order of {seen.unordered:,} deliveries was not judged: {text}.")

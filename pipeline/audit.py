@@ -21,7 +21,16 @@ from chaos.journal_kinds import KINDS
 from chaos.journal_lives import TRIMMED, UNSTORED, absent
 from chaos.journal_unjudged import Seen, lines_of
 from chaos.journals import MEMBERS_MAX, Span, Violation
-from pipeline import audit_answers, audit_bodies, audit_copies, audit_lives, audit_messages, audit_order, audit_records
+from pipeline import (
+    audit_answers,
+    audit_bodies,
+    audit_copies,
+    audit_lives,
+    audit_messages,
+    audit_order,
+    audit_records,
+    audit_sides,
+)
 from pipeline.audit_rows import entered, placed, queue_names, touched, violations_of, with_names
 from pipeline.schema import HEADS, HISTORY, OK, RECV, SEND, VIOLATIONS, Table, ddl
 
@@ -118,7 +127,8 @@ def _audit(
     ends: Mapping[str, int] | None,
     every_record_from: Mapping[str, int],
 ) -> Audit:
-    asked, where = _table(journal, history, HISTORY), _table(journal, heads, HEADS)
+    given, where = _table(journal, history, HISTORY), _table(journal, heads, HEADS)
+    asked, at_sides = audit_sides.aside(journal, given)
     digests = found.keep(audit_copies.digests(journal))
     reach = audit_copies.reaches(digests)
     spans = audit_copies.spans_of(reach, where)
@@ -177,9 +187,10 @@ def _audit(
         heads=heads is not None and where.limit(1).count() > 0,
         ends=ends is not None,
         every_record_from=every_record_from,
+        at_sides=at_sides,
     )
     by_kind = {kind: counts[kind] for kind in KINDS if kind in counts}
-    return Audit(violations, by_kind, rows, spans, sum(seen.asked.values()), lines_of(seen), found.kept)
+    return Audit(violations, by_kind, rows, spans, sum(seen.asked.values()) + at_sides, lines_of(seen), found.kept)
 
 
 class _History(NamedTuple):

@@ -20,7 +20,13 @@ from tandemq import aio
 from tandemq.client.delivery import DeliveryBatch, ReceivedMessage
 from tandemq.client.receipts import Receipts
 from tandemq.errors import LeaseLost
-from tandemq.v1.queue_admin_service_pb2 import QueueConfig
+from tandemq.v1.queue_admin_service_pb2 import (
+    LOCKSTEP_PLAIN,
+    LOCKSTEP_SELECTED,
+    REPLICATION_PRODUCER,
+    Lockstep,
+    QueueConfig,
+)
 from tests.integration.support import roles
 from tests.support.clusters import patient
 from tests.support.until import until
@@ -90,6 +96,18 @@ class Watched:
                     await batch.ack_async()
                     self._of("ack", queue, batch, asked, name)
                 asked = monotonic_ns()
+
+    async def act(self, at_side: aio.Client, name: str, queue: str, count: int) -> None:
+        """As the process of one side: over a stream, until so many are settled."""
+        async with at_side.consumer(queue, credit_messages=count) as consumer:
+            for _ in range(count):
+                asked = monotonic_ns()
+                each = await anext(consumer)
+                self._of("recv", queue, [each], asked, name)
+                asked = monotonic_ns()
+                each.ack()
+                await consumer.settled()
+                self._of("ack", queue, [each], asked, name)
 
     def _of(self, op: str, queue: str, got: Iterable[ReceivedMessage], asked: int, client: str = "one") -> None:
         level = 4 if op == "recv" else None
@@ -252,3 +270,35 @@ def some_more(watched: Watched) -> Callable[[], Awaitable[bool]]:
         return len(watched.told) > before + 60
 
     return more
+
+
+@pytest.mark.parametrize("lockstep", [LOCKSTEP_PLAIN, LOCKSTEP_SELECTED])
+async def test_a_queue_with_sides_is_clean(tmp_path: Path, lockstep: Lockstep) -> None:
+    """Both sides are given everything, with lockstep SELECTED by numbers of their own, and the pair's journal says when
+    both have passed it. A takeover lies between.
+    """
+    config = QueueConfig(replication=REPLICATION_PRODUCER, lockstep=lockstep)
+    async with patient(tmp_path).running() as cluster, aio.connect(cluster.target) as client:
+        await cluster.wait_ready()
+        watched = Watched(client)
+        await client.create_queue("sided", config)
+        producer = client.producer("sided")
+        for first in (1, 21):
+            await watched.send(producer, "sided", first, 20)
+            for name in ("a", "b"):
+                async with aio.connect(cluster.endpoint(name), follow_master=False) as at_side:
+                    await watched.act(at_side, name, "sided", 10)
+            master, _ = await roles(cluster)
+            if first == 1:
+                cluster.kill(master)
+                await cluster.restart(master)
+                await cluster.wait_ready()
+
+        async def passed() -> bool:
+            return (await client.get_queue("sided")).length == 20
+
+        await until(passed, "what both sides have passed is gone")
+        await producer.close()
+        rows, heads = await journals_of(cluster, ["sided"])
+    found = judged(rows, watched.told, heads)
+    assert found.violations == [], found.unjudged

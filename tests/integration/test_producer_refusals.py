@@ -89,9 +89,11 @@ async def test_what_would_let_the_sides_differ_is_refused_by_name(client: aio.Cl
     assert [message.payload async for message in client.browse(queue)] == [b"1", b"2"]
 
 
+@pytest.mark.requirement("R101")
 async def test_a_queue_of_another_replication_gets_no_sides_later(client: aio.Client) -> None:
     name = new_name()
     await client.create_queue(name)
+    assert (await client.get_queue(name)).config.replication == admin.REPLICATION_FULL, "where nothing is said"
     with pytest.raises(TandemqError, match="READ_ONLY"):
         await client.update_queue(name, PRODUCER, ["replication"])
 

@@ -135,6 +135,7 @@ async def is_master_by_force(cluster: Cluster, name: str) -> bool:
             return False
 
 
+@pytest.mark.requirement("R104")
 async def test_k3_two_sides_act_on_priorities_in_one_order_through_a_takeover(tmp_path: Path) -> None:
     async with (
         patient(tmp_path).running() as cluster,

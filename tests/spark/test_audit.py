@@ -17,7 +17,7 @@ from chaos.journals import Violation
 from pipeline.problems import PipelineError
 from pipeline.schema import HISTORY, ddl
 from tests.support.pair_faults import ALONE, OF_BOTH, PLANTED, planted, without_b
-from tests.support.pair_histories import Run, any_run, frames, joined, spoil, usual
+from tests.support.pair_histories import Run, any_run, frames, joined, sided, spoil, usual
 
 pytest.importorskip("pyspark", reason="SPARK NOT TESTED: no pyspark (`make spark`)")
 
@@ -53,6 +53,22 @@ def test_a_right_run_is_clean(spark: Any) -> None:
     run = joined([usual(), usual(1)])
     assert in_memory(run) == set()
     assert on_spark(spark, run) == set()
+
+
+def test_queues_with_sides_are_clean(spark: Any) -> None:
+    """What both sides gave is no delivery of the pair, and the numbers of a selection are no indexes: that much is not
+    judged, and said so. What is lost there is still found.
+    """
+    run = joined([sided(), usual(1)])
+    assert in_memory(run) == set()
+    assert on_spark(spark, run) == set()
+    said = " ".join(judged(run.rows, run.asked, run.heads, run.ends, run.every_record_from).unjudged)
+    assert "48 deliveries and acknowledgements at sides of PRODUCER queues were not judged" in said
+    gone = (run.queue_id(1), "ENQUEUED", 3)
+    run.rows = [row for row in run.rows if (row.queue_id, row.kind, row.index) != gone]
+    found = in_memory(run)
+    assert on_spark(spark, run) == found
+    assert "LOST" in {each[0] for each in found}
 
 
 def test_rows_twice_and_clocks_apart_are_said_alike(spark: Any) -> None:

@@ -190,6 +190,31 @@ def usual(place: int = 0) -> Run:
     return run.end()
 
 
+def sided(place: int = 0) -> Run:
+    """A queue with lockstep SELECTED: both sides give six messages, in an order and by numbers of their own, and the
+    pair writes down which they are, and when both have passed some. Another one with lockstep PLAIN.
+    """
+    run = Run(place)
+    for number in (1, 2):
+        run.create(number)
+        run.send(number, 6)
+    order = (4, 5, 1, 2, 3, 6)
+    run.record(run.about("SELECTED", 1, 4, 2), run.about("SELECTED", 1, 1, 2))
+    run.take_over()
+    run.record(run.about("SELECTED", 1, 3, 1), run.about("SELECTED", 1, 6, 1))
+    for client in ("a", "b"):
+        for number, places in ((1, order), (2, range(1, 7))):
+            name = f"q{run.queue_id(number)}"
+            for given, index in enumerate(places, 1):
+                came = next(row for row in run.rows if (row.kind, row.queue, row.index) == ("ENQUEUED", name, index))
+                run.now_ns += 10
+                asked = Asked("recv", "ok", run.now_ns, run.now_ns + 1, name, given, came.id, client=client)
+                run.asked += [asked, replace(asked, op="ack", id=None, complete_ns=run.now_ns + 2)]
+    run.record(run.about("ACKED", 1, 4, 2), run.about("ACKED", 1, 1, 1))
+    run.record(run.about("ACKED", 2, 1, 5))
+    return run.end()
+
+
 def any_run(random: Random, place: int) -> Run:
     """A right run of a few random steps."""
     run = Run(place)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.journal_checks import violations
+from chaos.journal_checks import judged, violations
 from chaos.journal_kinds import KINDS
 from chaos.journals import Asked
 from tests.support.pair_faults import PLANTED, planted
-from tests.support.pair_histories import Run, usual
+from tests.support.pair_histories import Run, sided, usual
 
 
 def kinds(run: Run) -> set[str]:
@@ -34,6 +34,20 @@ def test_each_planted_fault_is_named_and_proven(plant: Callable[[Run], None]) ->
 
 def test_every_kind_is_planted() -> None:
     assert set().union(*PLANTED.values()) == set(KINDS)
+
+
+@pytest.mark.parametrize("kept", ["SELECTED", "ACKED"])
+def test_what_sides_gave_is_left_aside_and_what_entered_is_judged(kept: str) -> None:
+    """Both sides give everything, with SELECTED by numbers of their own; either kind of row shows such a queue."""
+    run = sided()
+    run.rows = [row for row in run.rows if row.kind in ("QUEUE_CREATED", "ENQUEUED", "EPOCH_BEGAN", kept)]
+    of_both = {"SELECTED": 1, "ACKED": 2}[kept]
+    run.asked = [asked for asked in run.asked if int(asked.queue[1:]) <= of_both]
+    found = judged(run.rows, run.asked)
+    assert found.violations == []
+    assert f"{of_both * 24} deliveries and acknowledgements at sides" in " ".join(found.unjudged)
+    run.rows = [row for row in run.rows if (row.kind, row.queue_id, row.index) != ("ENQUEUED", 1, 3)]
+    assert "LOST" in {each.kind for each in judged(run.rows, run.asked).violations}
 
 
 def test_an_unknown_outcome_is_never_accused() -> None:
