@@ -127,8 +127,8 @@ def _audit(
     ends: Mapping[str, int] | None,
     every_record_from: Mapping[str, int],
 ) -> Audit:
-    given, where = _table(journal, history, HISTORY), _table(journal, heads, HEADS)
-    asked, at_sides = audit_sides.aside(journal, given)
+    asked, at_sides = audit_sides.aside(journal, _table(journal, history, HISTORY))
+    where = _table(journal, heads, HEADS)
     digests = found.keep(audit_copies.digests(journal))
     reach = audit_copies.reaches(digests)
     spans = audit_copies.spans_of(reach, where)
@@ -151,9 +151,7 @@ def _audit(
     created = journal.where(F.col("kind") == "QUEUE_CREATED").select("member", "queue_id").distinct()
     found.add(audit_order.indexes_are_dense(journal, buckets, created, whole))
     if heads is not None:
-        there = where.where(~F.col("member").isin(*missing))
-        found.add(audit_order.tails_are_there(buckets, there))
-        found.add_rows(_cut_short(there, ends or {}))
+        _add_tails(found, buckets, where.where(~F.col("member").isin(*missing)), ends or {})
     kept = audit_messages.Kept(
         min((span.first for span in spans.values()), default=1),
         _first_indexes(buckets, created, whole),
@@ -191,6 +189,12 @@ def _audit(
     )
     by_kind = {kind: counts[kind] for kind in KINDS if kind in counts}
     return Audit(violations, by_kind, rows, spans, sum(seen.asked.values()) + at_sides, lines_of(seen), found.kept)
+
+
+def _add_tails(found: _Found, buckets: DataFrame, there: DataFrame, ends: Mapping[str, int]) -> None:
+    """`there`: what members say of themselves of which there are rows."""
+    found.add(audit_order.tails_are_there(buckets, there))
+    found.add_rows(_cut_short(there, ends))
 
 
 class _History(NamedTuple):

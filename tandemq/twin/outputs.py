@@ -106,6 +106,7 @@ class Outputs:
         self._pending: deque[_Made] = deque()
         self._messages = self._bytes = 0  # of them
         self._ahead: deque[tuple[int, int]] = deque()  # numbers of the twin that are not reached yet, and digests
+        self._is_held = False
         self._wake = asyncio.Event()
         self._watchers: list[tuple[int, asyncio.Future[None]]] = []
 
@@ -199,13 +200,17 @@ class Outputs:
                 future.set_result(None)
         self._watchers = [each for each in self._watchers if each[0] > done]
 
+    def hold(self) -> None:
+        """Nothing more is sent: whoever stops at a difference is first with nothing that comes behind it."""
+        self._is_held = True
+
     # -- sending -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """For ever. Raises what no repetition helps against."""
         wait_s = WAIT_S
         while True:
-            while not self._pending:
+            while self._is_held or not self._pending:
                 self._wake.clear()
                 await self._wake.wait()
             unit = self._next()

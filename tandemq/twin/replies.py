@@ -46,6 +46,7 @@ class Replies:
     ) -> None:
         self._client, self._requests, self._counts, self._on_differ = client, requests, counts, on_differ
         self._pending: deque[_Made] = deque()
+        self._is_held = False
         self._wake = asyncio.Event()
         self._watchers: list[tuple[int, asyncio.Future[None]]] = []
 
@@ -74,11 +75,15 @@ class Replies:
         while len(self._pending) > PENDING_MAX:
             await self.done(self._pending[0].index)
 
+    def hold(self) -> None:
+        """Nothing more is sent; see `Outputs.hold`."""
+        self._is_held = True
+
     async def run(self) -> None:
         """For ever. Raises what no repetition helps against."""
         wait_s = WAIT_S
         while True:
-            while not self._pending:
+            while self._is_held or not self._pending:
                 self._wake.clear()
                 await self._wake.wait()
             part = [self._pending[place] for place in range(min(AT_ONCE, len(self._pending)))]

@@ -124,6 +124,7 @@ class Twin(Generic[State]):
         self._differ: Compared | None = None
         self._differed = asyncio.Event()
         self._queue_id = self.other = ""
+        self._outputs: Outputs | None = None
         self._replies: Replies | None = None  # where inputs are requests
         self._at = _At(options.inputs)
 
@@ -174,7 +175,7 @@ class Twin(Generic[State]):
         began = latest(await logged(pair, self.name), "began").get(self.other)
         if began is not None:
             self._check_version(began["version"], f"the twin at {self.other}")
-        outputs = Outputs(pair, self.name, self._queue_id, self._on_differ)
+        self._outputs = outputs = Outputs(pair, self.name, self._queue_id, self._on_differ)
         self.counts = outputs.counts
         if inputs.config.queue_type == QUEUE_TYPE_TWO_WAY:
             self._replies = Replies(pair, options.inputs, outputs.counts, self._on_differ)
@@ -442,6 +443,16 @@ class Twin(Generic[State]):
             return
         self._differ = compared
         self._differed.set()
+        if not self._goes_on:
+            for sending in (self._outputs, self._replies):
+                if sending is not None:
+                    sending.hold()
+
+    @property
+    def _goes_on(self) -> bool:
+        """Where the two differ, by the policy."""
+        policy = self.options.on_divergence
+        return policy is OnDivergence.LOG or (policy is OnDivergence.KEEP and self.options.keep == self.member)
 
     async def _part_ways(self, meeting: Meeting, outputs: Outputs) -> None:
         """K8, K9: once, for after the first difference all that follows differs."""
@@ -458,11 +469,11 @@ class Twin(Generic[State]):
         with only_logged("at the pair what differs"):
             await outputs.report(self._differ, mark(self.name, number, NONE))
         policy = self.options.on_divergence
-        is_kept = policy is OnDivergence.KEEP and self.options.keep == self.member
+        is_kept = policy is OnDivergence.KEEP and self._goes_on
         if self.other and (is_kept or policy is OnDivergence.STOP_BOTH):
             with only_logged("that the other one is to stop"):
                 await meeting.ask(self.other, "stop")
-        if not is_kept and policy is not OnDivergence.LOG:
+        if not self._goes_on:
             raise error
         await asyncio.Event().wait()
 

@@ -241,6 +241,31 @@ async def test_k9_a_difference_stops_the_one_that_comes_second(
         assert a.state == {"sum": 12}
 
 
+async def test_k9_who_stops_sends_nothing_behind_the_difference(
+    pair: Cluster, client: aio.Client, tmp_path: Path
+) -> None:
+    """Else it would be first with what comes next, and the other one the second: both would stop."""
+    async with pairing(pair, client, tmp_path) as made:
+        a = made.twin("a")
+        run = made.start(a)
+        await made.send(*([2] * 10))
+        await made.reach(10, a)
+        a.stop()
+        await run
+        await made.send(*([2] * 20))
+        with pytest.raises(TwinsDiffer, match="DIVERGENCE"):
+            await made.twin("b", differing_at(7)).run()
+        state = await client.writer_state(made.name)
+        assert state is not None
+        assert state.batch == 10
+        again = made.twin("a")
+        made.start(again)
+        await made.reach(30, again)
+        assert again.state == {"sum": 60}
+        await until(lambda: again.counts.sent, "it sends what follows")
+        assert again.counts.divergences == 0
+
+
 @pytest.mark.parametrize(
     ("policy", "keep", "a_goes_on", "b_goes_on"),
     [
