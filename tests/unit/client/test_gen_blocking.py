@@ -63,9 +63,9 @@ def test_a_call_that_is_a_function_of_another_module_is_carried_over() -> None:
     assert "def purge_queue(" not in generate(read(SOURCE).replace(line, ""), read(BY_HAND))
     expected = ast.unparse(
         ast.parse(
-            "def purge_queue(self, name: str) -> int:\n"
-            "    '''Removes every message that is not leased; how many.'''\n"
-            "    return self._thread.run(self._inner.purge_queue(name))"
+            "def purge_queue(self, name: str, *, domain: str='') -> int:\n"
+            "    '''Removes every message that is not leased; how many. `domain`: as of update_queue.'''\n"
+            "    return self._thread.run(self._inner.purge_queue(name, domain=domain))"
         )
     )
     assert call_of(generate(read(SOURCE), read(BY_HAND)), "purge_queue") == expected
@@ -116,6 +116,7 @@ def test_a_difference_that_is_declared_of_no_call_is_refused() -> None:
 
 
 def test_a_summary_that_is_the_docstring_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(gen_blocking.SUMMARIES, "purge_queue", "Removes every message that is not leased; how many.")
+    docstring = "Removes every message that is not leased; how many. `domain`: as of update_queue."
+    monkeypatch.setitem(gen_blocking.SUMMARIES, "purge_queue", docstring)
     with pytest.raises(NotCarriedError, match="purge_queue: it has no docstring, or its summary is that"):
         generate(read(SOURCE), read(BY_HAND))
