@@ -19,7 +19,8 @@ from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import macro_service_pb2 as pb
 
-_Reasons = dict[int, common_pb2.Reason]  # by place in the batch
+_Refusals = dict[int, tuple[common_pb2.Reason, QueueState]]
+"""By place in the batch: why it entered none, and which member says so."""
 
 
 def plan_copies_at_members(
@@ -29,13 +30,14 @@ def plan_copies_at_members(
     queues = _members(state, macro, call)
     count = call.columns.count
     places: Sequence[int] = range(count)
-    refused: _Reasons = {}
+    refused: _Refusals = {}
     ops: list[record_pb2.EnqueueOp] = []
     if macro.policy == pb.MACRO_POLICY_DUPLICATE:
         # What one of them refuses enters none, which gives room to what is behind it, and to nothing before it.
         while places:
             ops = [_op(state, now_ms, call, queue, places, lines) for queue in queues]
-            problems = {places[each.ordinal]: each.reason for op in reversed(ops) for each in op.refusals}
+            said = zip(reversed(ops), reversed(queues), strict=True)
+            problems = {places[each.ordinal]: (each.reason, queue) for op, queue in said for each in op.refusals}
             if not problems:
                 break
             refused |= problems
@@ -43,7 +45,7 @@ def plan_copies_at_members(
     else:
         for queue in queues:
             op = _op(state, now_ms, call, queue, places, lines)
-            problems = {each.ordinal: each.reason for each in op.refusals}
+            problems = {each.ordinal: (each.reason, queue) for each in op.refusals}
             refused = problems | refused
             left = [place for place in places if place not in problems]
             if problems and left:
@@ -52,10 +54,12 @@ def plan_copies_at_members(
             if left:
                 ops.append(op)
         entered = {place for op in ops for place in op.ordinals}
-        refused = {place: reason for place, reason in refused.items() if place not in entered}
+        refused = {place: each for place, each in refused.items() if place not in entered}
     if len(refused) == count:
-        header = all_refused(state, now_ms, call, queues[0], [refused[place] for place in range(count)])
-        header.enqueue.macro_id, header.enqueue.queue = macro.queue_id, queues[0].name
+        # It counts at the member that refused the first one, and not at one that has room.
+        refuser = refused[0][1]
+        header = all_refused(state, now_ms, call, refuser, [refused[place][0] for place in range(count)])
+        header.enqueue.macro_id, header.enqueue.queue = macro.queue_id, refuser.name
         return header
     for op in ops:
         op.macro_id = macro.queue_id
@@ -64,7 +68,7 @@ def plan_copies_at_members(
         client_id=call.client_id,
         first_sequence=call.first_sequence,
         count=count,
-        refusals=[record_pb2.Refusal(ordinal=place, reason=reason) for place, reason in sorted(refused.items())],
+        refusals=[record_pb2.Refusal(ordinal=place, reason=refused[place][0]) for place in sorted(refused)],
     )
     return record_pb2.RecordHeader(
         time_ms=state.at(now_ms),

@@ -367,3 +367,16 @@ def test_a_message_that_one_member_never_takes_enters_none_and_the_others_of_its
     assert isinstance(again, Repeated)
     assert again.run.refusals == ((1, REASON_MESSAGE_TOO_LARGE),)
     assert [list(part.ordinals) for part in again.run.parts] == [[0, 2]] * 3
+
+
+@pytest.mark.parametrize("policy", ["DUPLICATE", "DUPLICATE_BEST_EFFORT"])
+def test_what_enters_none_counts_at_the_member_that_has_no_room(policy: str) -> None:
+    """And not at one that has: whoever looks for the full one finds it."""
+    world = World(policy)
+    full = NAMES if policy == "DUPLICATE_BEST_EFFORT" else ("q1",)
+    for name in full:
+        world.driver.enqueue(batch_of([1] * ROOM, queue=name))
+    assert world.send(["", ""]) == {0: REASON_QUEUE_FULL, 1: REASON_QUEUE_FULL}
+    machine = world.driver.master
+    counts = {name: machine.queue(machine.queue_id(name) or 0).totals.refused_full for name in NAMES}
+    assert counts == {name: int(name == full[0]) for name in NAMES}
