@@ -10,6 +10,7 @@ import pytest
 
 import tandemq
 from chaos.cluster import Cluster
+from tandemq.client.macros import MacroPolicy, Relationship
 from tandemq.errors import NotFound
 from tests.integration.support import new_name
 from tests.spark.conftest import heard
@@ -28,6 +29,17 @@ def used(client: tandemq.Client, settled: int) -> str:
     return queue
 
 
+def dealt_by(client: tandemq.Client, name: str) -> tandemq.aio.Macro:
+    """A macro queue that was sent ten messages, by the table of its name."""
+    client.enqueue(name, [b"m"] * 10)
+    found = client.get_macro(name)
+    assert found.weights is not None
+    assert found.weights.in_force
+    assert found.weights.version == client.get_weights(name).version
+    assert sum(each.share or 0 for each in found.members) == pytest.approx(1, abs=1e-5)
+    return found
+
+
 def test_shares_are_shown_and_then_published_in_the_place_of_what_was_there(
     spark: Any, pair: Cluster, client: tandemq.Client, tmp_path: Path
 ) -> None:
@@ -38,6 +50,9 @@ def test_shares_are_shown_and_then_published_in_the_place_of_what_was_there(
     piped = Piped(pair.target, tmp_path, f"source.queues = [{kept}]\nstats.window_s = 60")
     piped.ingested()
     client.delete_queue(gone)
+    client.create_macro(name, relationship=Relationship.PRODUCER, policy=MacroPolicy.ROUND_ROBIN)
+    for queue in queues:
+        client.add_macro_member(name, queue)
     words = ["stats", "--publish-weights", name, "-o", "json"]
     for queue in queues:
         words += ["--weights-of", queue]
@@ -69,6 +84,7 @@ def test_shares_are_shown_and_then_published_in_the_place_of_what_was_there(
     assert found.computed_from < found.computed_until < found.valid_until
     assert (found.valid_until - found.computed_until).total_seconds() == pytest.approx(3600, abs=0.01)
     everything = piped.run("stats", "--publish-weights", name, "-o", "json").facts
+    assert dict(dealt_by(client, name).choices) == {"WEIGHTS": 1}, "M9: whoever routes goes by it"
     assert gone not in [row["queue"] for row in everything["weights"]], "it is deleted"
     assert everything["replaces_version"] == found.version
 

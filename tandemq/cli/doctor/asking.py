@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tandemq.twin.looking import SeenTwins
+    from tandemq.v1 import macro_service_pb2 as macro_pb
     from tandemq.v1 import manager_admin_service_pb2 as manager_pb
     from tandemq.v1 import queue_admin_service_pb2 as admin_pb
     from tandemq.witness.v1 import witness_service_pb2 as witness_pb
@@ -50,6 +51,7 @@ class Asked(NamedTuple):
     transmissions: tuple[LinkOf, ...] = ()  # as the masters of their domains see them
     sided: tuple[admin_pb.QueueInfo, ...] = ()  # queues with PRODUCER replication, as its master sees them
     twins: tuple[SeenTwins, ...] = ()  # what those that have ever begun have said of themselves
+    macros: tuple[macro_pb.MacroQueue, ...] = ()  # of the main domain, as its master sees them
 
 
 async def ask(endpoints: Sequence[str], witnesses: Sequence[str], addresses: Sequence[str], timeout_s: float) -> Asked:
@@ -70,6 +72,7 @@ async def ask(endpoints: Sequence[str], witnesses: Sequence[str], addresses: Seq
         await _transmissions(here[0].endpoint, _domains(here), timeout_s) if here else (),
         sided := await _sided(here[0].endpoint, timeout_s) if here else (),
         await _twins(here[0].endpoint, timeout_s) if sided else (),
+        await _macros(here[0].endpoint, timeout_s) if here else (),
     )
 
 
@@ -136,6 +139,23 @@ async def _twins(endpoint: str, timeout_s: float) -> tuple[SeenTwins, ...]:
             return tuple([await look_at(client, name) for name in (await names(client))[:TWINS_MAX]])
     except TandemqError:
         return ()  # as above
+
+
+async def _macros(endpoint: str, timeout_s: float) -> tuple[macro_pb.MacroQueue, ...]:
+    """The first page; each alone, for a list says nothing of tables of weights."""
+    from tandemq.v1 import macro_service_pb2 as pb
+    from tandemq.v1.macro_service_pb2_grpc import MacroServiceStub
+
+    async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
+        stub = MacroServiceStub(channel)
+        try:
+            listed = await stub.ListMacros(pb.ListMacrosRequest(), timeout=timeout_s)
+            said = [
+                await stub.GetMacro(pb.GetMacroRequest(name=each.name), timeout=timeout_s) for each in listed.macros
+            ]
+        except grpc.aio.AioRpcError:
+            return ()  # as above
+    return tuple(each.macro for each in said)
 
 
 async def _registers(endpoint: str, timeout_s: float) -> witness_pb.ListRegistersResponse | str:

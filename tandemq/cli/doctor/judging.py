@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from tandemq.cli.doctor.finding import Check, Finding
+from tandemq.cli.doctor.macros import macro_queues
 from tandemq.cli.doctor.siding import sides
 from tandemq.cli.doctor.twinning import twins
 from tandemq.cli.view import DomainView, MemberView
@@ -61,6 +62,7 @@ def judge(asked: Asked, configs: Sequence[ManagerConfig], problem: str = "") -> 
         found += [_link(each) for each in asked.transmissions]
         found += [each for queue in asked.sided for each in sides(queue)]
         found += [each for seen in asked.twins for each in twins(seen)]
+        found += macro_queues(asked.macros)
         found += versions(asked.managers)
         found += clocks(here)
         found += [each for name, facts in asked.managers.items() if (each := _room(name, facts)) is not None]

@@ -14,6 +14,7 @@ from tandemq.cli.doctor.judging import judge
 from tandemq.cli.view import DomainView, MemberView, PairView
 from tandemq.config import Etcd, ManagerConfig
 from tandemq.twin.looking import SeenTwin, SeenTwins
+from tandemq.v1 import macro_service_pb2 as macro_pb
 from tandemq.v1 import manager_admin_service_pb2 as manager_pb
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb
 from tandemq.witness.v1 import witness_service_pb2 as witness_pb
@@ -99,6 +100,25 @@ def test_a_side_that_has_lost_its_place_is_named_with_what_to_do() -> None:
 def test_a_side_that_fills_the_queue_is_named(passed: int, level: Level) -> None:
     ahead, behind = sided(sides=[{"member": "a", "passed": 8}, {"member": "b", "passed": passed}])
     assert (ahead[0], behind[0]) == (Level.OK, level)
+
+
+def macro_lines(*macros: macro_pb.MacroQueue) -> list[tuple[Level, str]]:
+    asked = Asked(PairView(pair="orders", members=(A, B)), {}, {}, {CONFIG.peer_address: True}, macros=macros)
+    return [(each.level, f"{each.about}: {each.what}") for each in judge(asked, [CONFIG]) if each.check == "macros"]
+
+
+def test_a_macro_queue_without_members_or_with_a_table_that_is_over_is_named() -> None:
+    well = macro_pb.MacroQueue(name="well", members=[{"queue": "q"}], weights={"version": 2, "in_force": True})
+    bare = macro_pb.MacroQueue(name="bare")
+    late = macro_pb.MacroQueue(name="late", members=[{"queue": "q"}], weights={"version": 3})
+    assert macro_lines() == []
+    assert macro_lines(well) == [(Level.OK, "macro queues: 1 of them have members")]
+    first, second = macro_lines(well, bare, late)
+    assert (first[0], "macro queue bare: it has no members" in first[1]) == (Level.WARN, True)
+    assert (second[0], "macro queue late: its table of weights is not in force (version 3" in second[1]) == (
+        Level.WARN,
+        True,
+    )
 
 
 def seen_twins(*twins: SeenTwin, differences: Sequence[dict[str, Any]] = ()) -> list[tuple[Level, str]]:

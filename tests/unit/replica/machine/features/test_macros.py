@@ -395,6 +395,55 @@ def test_the_oldest_message_of_a_member_is_one_that_is_given() -> None:
     assert asked() == [("q1", 1), ("q2", 1)]
 
 
+def test_what_is_not_committed_is_no_head() -> None:
+    """R080: nobody is given it yet, and what its queue gives in its place is no better than another member's."""
+    driver = made(pb.MACRO_POLICY_MESSAGE_PRIORITY, "q1", "q2", relationship=CONSUMER)
+    driver.enqueue(batch_of([1], [4], queue="q1"))
+    driver.enqueue(batch_of([1], [5], queue="q2"))
+    macro = driver.master.state.macros.by_name["m"]
+
+    def first() -> str:
+        return next(asked_in_order(driver.master.state, macro, driver.now_ms, immediate=False)).queue.name
+
+    driver.commits = False
+    driver.enqueue(batch_of([1], [9], queue="q1"))
+    assert first() == "q2"
+    driver.commit()
+    assert first() == "q1"
+
+
+@pytest.mark.parametrize("policy", [pb.MACRO_POLICY_FIRST_AVAILABLE, TURNS])
+def test_a_member_that_drops_its_oldest_has_room_for_ever(policy: pb.MacroPolicy) -> None:
+    driver = made(policy, "other")
+    driver.create("drops", max_length=2, overflow=admin_pb2.OVERFLOW_DROP_HEAD)
+    change(driver, ADD, queue="drops", priority=9)
+    driver.enqueue(batch_of([1, 1], queue="drops"))
+    if policy == TURNS:
+        driver.queue(record_pb2.QUEUE_ACTION_UPDATE, "other", config=admin_pb2.QueueConfig(enqueue_enabled=False))
+    assert [sent(driver, 3) for _ in range(2)] == ["drops"] * 2
+
+
+def test_a_batch_goes_where_its_bytes_have_room() -> None:
+    driver = made(pb.MACRO_POLICY_FIRST_AVAILABLE, "large")
+    driver.create("small", max_bytes=25, max_message_bytes=25)
+    change(driver, ADD, queue="small", priority=9)
+    assert [sent(driver, count) for count in (2, 1, 3)] == ["small", "large", "large"]
+
+
+def test_a_dedup_id_of_a_member_for_whose_room_others_wait_enters_no_other_one_and_is_refused() -> None:
+    driver = made(SHORTEST)
+    assert of_ids(driver, "x").queue == "q1"
+    line = driver.master.queue_id("q1") or 0
+    batch = batch_of([1, 1], queue="m", dedup_ids=["x", "new"])
+    macro = driver.master.state.macros.by_name["m"]
+    first = driver.master.last_sequence("m", b"p") + 1
+    call = EnqueueCall("m", b"p", first, columns_of(batch), "a")
+    plan = driver.plan(lambda: plan_deal(driver.master.state, driver.now_ms, macro, call, (line,)))
+    op = plan.header.enqueue
+    assert (op.queue, [each.ordinal for each in op.duplicates]) == ("q1", [0])
+    assert [(each.ordinal, each.reason) for each in op.refusals] == [(1, common_pb2.REASON_QUEUE_FULL)]
+
+
 def test_a_settlement_by_the_macro_queues_name_touches_no_other_queue() -> None:
     """Whoever may receive from it need not have any right on the others: neither by their lease nor by their name."""
     driver = made(pb.MACRO_POLICY_PRIORITIZED, "q1", relationship=CONSUMER)
