@@ -451,8 +451,7 @@ class Manager:
         batches, weights = BatchHandlers(queues).handler(), WeightHandlers(queues).handler()
         macros, keeper = MacroHandlers(queues).handler(), Keeper(members, self._operator.reports, agent.linked)
         members.node.on_tick.append(keeper.look)
-        proxied = ProxyDoor(members, keeper)
-        proxies = ProxyHandlers(queues, keeper).handler()
+        proxied, proxies = ProxyDoor(members, keeper), ProxyHandlers(queues, keeper).handler()
         reactions = ReactionHandlers(members, self._customs, enabled=self.config.reactions)
         messages = [proxied.before(QueueHandlers(members, reactions).handler()), reactions.handler()]
         rights = RightHandlers(queues, access).handler()
