@@ -202,7 +202,7 @@ class TwinStory:
     async def _drained(self, client: aio.Client) -> None:
         await self._until(lambda: self._outputs >= len(self.flights))
         if self.diverge:
-            await self._until(lambda: self._twins["b"].poll() is not None)
+            await self._until(lambda: any(twin.poll() is not None for twin in self._twins.values()))
             return
         while (await client.get_queue(INPUTS)).length:  # noqa: ASYNC110 - no event comes from another process
             await asyncio.sleep(LOOK_S)
