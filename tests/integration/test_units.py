@@ -18,13 +18,13 @@ from tandemq import aio
 from tandemq.client.identity import new_request_id
 from tandemq.errors import InvalidRequest, LeaseLost, NotFound, Refused, ResourceExhausted, from_rpc_error
 from tandemq.v1 import transaction_service_pb2 as pb
-from tandemq.v1.pair_service_pb2 import ListEventsRequest, PairEventKind
+from tandemq.v1.pair_service_pb2 import ListEventsRequest, PairEvent, PairEventKind
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
 from tests.integration.module_pair import module_client, module_pair
 from tests.integration.support import gone, http_get, new_id, new_name, raw_to, refused, roles, stopped_at_end
 from tests.support.clusters import patient
-from tests.support.until import OUTER_S
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -200,12 +200,27 @@ async def test_u15_a_number_is_executed_once_for_as_long_as_its_writer_is_known(
     await client.transact([], {legs: [b"c"]}, writer=writer, number=1, query_id="another")
 
 
+async def _said_of(pair: Cluster, writer: str) -> list[PairEvent]:
+    """By both members."""
+    async with raw_to(pair.endpoint("a"), pair.endpoint("b")) as members:
+        found = [await each.pair.ListEvents(ListEventsRequest(limit=1_000), timeout=OUTER_S) for each in members]
+    return [event for each in found for event in each.events if writer in event.text]
+
+
+async def _divergences(pair: Cluster) -> float:
+    """Of both members, since they began."""
+    ports = [int(pair.config(member).listen_http.rsplit(":", 1)[1]) for member in ("a", "b")]
+    shown = "".join([(await http_get(port, "/metrics"))[1] for port in ports])
+    name = 'tandemq_divergences_total{between="outputs",domain="main"} '
+    return sum(float(line.removeprefix(name)) for line in shown.splitlines() if line.startswith(name))
+
+
 async def test_k8_units_that_are_cut_at_other_places_are_compared_where_they_meet(
     client: aio.Client, pair: Cluster
 ) -> None:
     """Two processes of one name send the same row of messages, and each says what it has sent in all so far."""
     _, legs, _ = await queues(client)
-    writer = new_name()
+    writer, before = new_name(), await _divergences(pair)
     await client.transact([], {legs: [b"1", b"2"]}, writer=writer, number=2, digest=22)
     with pytest.raises(Refused, match="SEQUENCE_GAP") as caught:
         await client.transact([], {legs: [b"1", b"2", b"3"]}, writer=writer, number=3, digest=33)
@@ -225,16 +240,18 @@ async def test_k8_units_that_are_cut_at_other_places_are_compared_where_they_mee
     assert state is not None
     assert (state.batch, state.digests) == (3, {2: 22, 3: 33})
     assert (await client.writer_state(writer)) == state._replace(position=ANY, digests={})
-    said = []
-    async with raw_to(pair.endpoint("a"), pair.endpoint("b")) as members:
-        for member in members:
-            found = await member.pair.ListEvents(ListEventsRequest(limit=1_000), timeout=OUTER_S)
-            said += [event for event in found.events if writer in event.text]
+
+    async def heard() -> list[PairEvent]:
+        return await _said_of(pair, writer)
+
+    said = await until(heard, "operators hear of it")
     assert [event.kind for event in said] == [PairEventKind.PAIR_EVENT_KIND_DIVERGENCE], "said once"
     assert "000000000000004d, and the first one was 0000000000000021" in said[0].text
-    ports = [int(pair.config(member).listen_http.rsplit(":", 1)[1]) for member in ("a", "b")]
-    shown = "".join([(await http_get(port, "/metrics"))[1] for port in ports])
-    assert 'tandemq_divergences_total{between="outputs",domain="main"} 2.0' in shown
+
+    async def counted() -> bool:
+        return await _divergences(pair) == before + 2
+
+    await until(counted, "what is shown is as new")
 
 
 @pytest.mark.parametrize(
