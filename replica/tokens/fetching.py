@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import ssl
 import time
+from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 from replica.tokens.keys import KEYS_BYTES_MAX, BadKeys
@@ -24,12 +25,14 @@ def fetch(address: str, authority: str) -> bytes:
     parts = urlsplit(address)
     path = f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}"
     until_s = time.monotonic() + TOTAL_S
-    connection: http.client.HTTPSConnection | None = None
+    cleanup = ExitStack()
     try:
         context = ssl.create_default_context(cafile=authority or None)
         connection = http.client.HTTPSConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S, context=context)
+        cleanup.callback(connection.close)
         connection.request("GET", path, headers={"accept": "application/json", "connection": "close"})
-        answer = connection.getresponse()
+        answer = connection.getresponse()  # keeps the connection, which ends with it
+        cleanup.callback(answer.close)
         if answer.status != http.HTTPStatus.OK:
             raise BadKeys(f"answered {answer.status}, and not 200")
         data = b""
@@ -44,6 +47,5 @@ def fetch(address: str, authority: str) -> bytes:
             raise
         raise BadKeys(f"cannot be fetched: {str(error) or type(error).__name__}") from error
     finally:
-        if connection is not None:
-            connection.close()
+        cleanup.close()
     return data
