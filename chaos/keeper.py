@@ -22,7 +22,7 @@ from tandemq.errors import TandemqError
 LINE_BYTES_MAX = 1 << 20
 ORPHAN_S = 0.5  # between two looks at who our parent is
 VERBS = (
-    *("start", "stop", "died", "status", "kill", "freeze", "thaw", "run", "handoff", "whole", "register"),
+    *("start", "stop", "died", "status", "kill", "freeze", "thaw", "run", "handoff", "whole", "register", "principal"),
     *("strike", "hold", "release", "heal", "clear", "load", "goes_on", "judge", "history"),
 )
 

@@ -20,7 +20,7 @@ import grpc.aio
 import msgspec
 
 from chaos.account import Span
-from chaos.cluster import WITNESS, Cluster
+from chaos.cluster import CLIENT, WITNESS, Cluster
 from chaos.faults import Fault, FaultError, Injector
 from chaos.healing import heal, whole_again
 from chaos.history import History, Struck
@@ -30,12 +30,23 @@ from chaos.scenario import ClusterHands
 from chaos.workload import Workload
 from tandemq import aio
 from tandemq.config import NESTED, parse
+from tandemq.credentials import names
+from tandemq.credentials.chosen import opener_of
+from tandemq.credentials.development import prepare
 from tandemq.witness.v1 import witness_service_pb2 as witness
 from tandemq.witness.v1 import witness_service_pb2_grpc as witness_grpc
 
 ANSWER_S = 5.0
 WHOLE_S = 60.0
 GONE_S = 10.0
+CREDENTIALS, AUTHORITY = "credentials", "authority"  # folders of a pair with certificates
+ADMINISTRATOR = "administrator"
+PEOPLE = {
+    "a": "member/test/a",
+    "b": "member/test/b",
+    WITNESS: "witness/witness",
+    CLIENT: f"principal/{ADMINISTRATOR}",
+}
 OPERATOR = "chaos"  # whose words the log of deeds holds
 
 
@@ -47,6 +58,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     profile: str = "safe"
     ready_s: float = 20.0
     config: dict[str, dict[str, Any]] = {}  # sections of both members' configuration files
+    secure: bool = False  # with certificates, made for this pair alone
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -119,9 +131,14 @@ class Kept:
         directory = Path(wanted.data_dir)
         self._log = directory / "logs" / f"{OPERATOR}.log"
         self._log.parent.mkdir(parents=True, exist_ok=True)
+        shown = directory / CREDENTIALS
+        if wanted.secure:
+            await asyncio.to_thread(prepare, shown, directory / AUTHORITY, PEOPLE)
         cluster = Cluster(
             directory,
             pair="test",
+            secured=shown if wanted.secure else None,
+            operators=[ADMINISTRATOR] if wanted.secure else [],
             profile=wanted.profile,
             settings={"a": settings, "b": settings},
             toxiproxy=Path(wanted.toxiproxy) if wanted.toxiproxy else None,
@@ -137,7 +154,20 @@ class Kept:
             "toxiproxy": cluster.toxiproxy_endpoint if cluster.toxiproxy else "",
             "base_port": cluster.base_port,
             "pair": cluster.pair,
+            "credentials": cluster.credentials,
         }
+
+    async def principal(self, name: str) -> str:
+        """Makes one with a certificate of the pair's authority; the directory of its credentials."""
+        if not self.cluster.secured:
+            raise FaultError("the pair has no certificates (secure=False), so nobody has a name there")
+        if problem := names.problem_of(who := names.principal(name)):
+            raise ValueError(problem)
+        if not who.startswith("principal/") or name in PEOPLE:
+            raise ValueError(f"{name!r}: write the name of a client, and not one of {', '.join(PEOPLE)}")
+        folder = Path(self.cluster.data_dir)
+        await asyncio.to_thread(prepare, folder / CREDENTIALS, folder / AUTHORITY, {name: who})
+        return str(folder / CREDENTIALS / name)
 
     async def close(self) -> None:
         """Ends the load and every process. May be repeated."""
@@ -218,7 +248,8 @@ class Kept:
         """Moves the mastership in order; returns when it moved. A refusal is an error."""
         self._note(f"hand over to {to or 'the other member'}")
         [master] = await self.injector.victims("master")
-        async with aio.connect(self.cluster.endpoint(master), follow_master=False) as client:
+        shown = self.cluster.credentials or None
+        async with aio.connect(self.cluster.endpoint(master), follow_master=False, credentials=shown) as client:
             answer = await client.handoff("main", to=to or self.injector.other(master), reason="test")
         if not answer.done:
             raise FaultError(f"the handoff was refused: {', '.join(answer.reasons)}")
@@ -238,7 +269,7 @@ class Kept:
 
     async def register(self) -> dict[str, Any]:
         """What the witness has recorded."""
-        async with grpc.aio.insecure_channel(self.cluster.witness_endpoint) as channel:
+        async with opener_of(self.cluster.credentials)(self.cluster.witness_endpoint, ()) as channel:
             stub = witness_grpc.WitnessServiceStub(channel)
             request = witness.GetRegisterRequest(pair=self.cluster.pair, domain="main")
             try:
@@ -318,9 +349,11 @@ class Kept:
         if self._working is not None:
             self._working.cancel()
             await asyncio.gather(self._working, return_exceptions=True)
-        async with aio.connect(self.cluster.target) as client:
+        async with aio.connect(self.cluster.target, credentials=self.cluster.credentials or None) as client:
             for queue in await client.list_queues():
                 await client.delete_queue(queue.name)
+            for grant in (await client.list_rights()).grants if self.cluster.secured else ():
+                await client.revoke_right(grant.principal, grant.right, grant.pattern)
         self._anew()
 
     # -- load ----------------------------------------------------------------------------------------------------------

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tandemq.testing.faults import Chaos
     from tandemq.testing.host import TandemqTestError
-    from tandemq.testing.pair import Pair, Witness
+    from tandemq.testing.pair import Pair, Principal, Witness
     from tandemq.testing.workload import PromiseBroken, Verdict, Workload
 
-__all__ = ["Chaos", "Pair", "PromiseBroken", "TandemqTestError", "Verdict", "Witness", "Workload"]
+__all__ = ["Chaos", "Pair", "Principal", "PromiseBroken", "TandemqTestError", "Verdict", "Witness", "Workload"]
 
 _HOMES = MappingProxyType(
     {
         "Chaos": "faults",
         "Pair": "pair",
+        "Principal": "pair",
         "PromiseBroken": "workload",
         "TandemqTestError": "host",
         "Verdict": "workload",

@@ -46,7 +46,9 @@ class Pair:
         """What a client is given: both members' endpoints."""
         self.endpoints: dict[str, str] = dict(facts["endpoints"])
         """Each member's host:port, by name."""
-        self.environment = {"TANDEMQ_TARGET": self.target}
+        self.credentials: str = facts["credentials"]
+        """A directory of the administrator's, who may do everything; empty: the pair has no certificates."""
+        self.environment = _environment(self.target, self.credentials)
         """For processes of the application: `connect()` without an argument finds the pair."""
         self.base_port: int = facts["base_port"]
         self.directory = directory
@@ -54,11 +56,21 @@ class Pair:
         self._clients: list[Client] = []
 
     def client(self, timeout: float = 30.0) -> Client:
-        """A blocking client of the pair, closed at the end of the test. For asyncio: `tandemq.aio.connect(target)`."""
+        """A blocking client of the pair that may do everything, closed at the end of the test. For asyncio:
+        `tandemq.aio.connect(pair.target, credentials=pair.credentials)`.
+        """
+        return self.client_of(self.credentials, timeout)
+
+    def client_of(self, credentials: str, timeout: float = 30.0) -> Client:
+        """One with those credentials, closed at the end of the test."""
         import tandemq
 
-        self._clients.append(tandemq.connect(self.target, timeout=timeout))
+        self._clients.append(tandemq.connect(self.target, timeout=timeout, credentials=credentials or None))
         return self._clients[-1]
+
+    def principal(self, name: str) -> Principal:
+        """A client of that name, with a certificate and without any right. May be asked for again."""
+        return Principal(self, name, str(self._host.ask("principal", name=name)))
 
     def close_clients(self) -> None:
         """The plugin does, at the end of the test."""
@@ -121,6 +133,34 @@ class Pair:
     def heal(self) -> None:
         """Thaws, starts and heals everything, and waits until the pair is whole."""
         self._host.ask("heal")
+
+
+class Principal:
+    """Somebody with a certificate of the pair. Given by the fixture `tandemq_principal`."""
+
+    def __init__(self, pair: Pair, name: str, credentials: str) -> None:
+        self._pair = pair
+        self.name = name
+        self.credentials = credentials
+        """A directory with ca.pem, cert.pem and key.pem."""
+        self.environment = _environment(pair.target, credentials)
+        """For processes that act as this one."""
+
+    def client(self, timeout: float = 30.0) -> Client:
+        """A blocking client, closed at the end of the test."""
+        return self._pair.client_of(self.credentials, timeout)
+
+    def grant(self, right: str, pattern: str = "") -> None:
+        """The administrator's word: produce, consume, browse or administer queues, observe or operate the pair."""
+        self._pair.client().grant_right(self.name, right, pattern)
+
+    def revoke(self, right: str, pattern: str = "") -> None:
+        """Takes it back."""
+        self._pair.client().revoke_right(self.name, right, pattern)
+
+
+def _environment(target: str, credentials: str) -> dict[str, str]:
+    return {"TANDEMQ_TARGET": target, **({"TANDEMQ_CREDENTIALS": credentials} if credentials else {})}
 
 
 class Witness:

@@ -6,21 +6,21 @@ A test that names one of its fixtures gets a pair of real processes. docs/PYTEST
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from tandemq.testing.faults import Chaos
-    from tandemq.testing.pair import Pair, Witness
+    from tandemq.testing.pair import Pair, Principal, Witness
     from tandemq.testing.running import Run, Running
     from tandemq.testing.workload import Workload
 
 MARKER = "tandemq"
 MARKER_LINE = (
-    "tandemq(seed=N, profile='safe', config={'timers': {...}}, ready_s=60): the pair that the fixtures tandemq_* of "
-    "this test get; the seed is printed when it fails"
+    "tandemq(seed=N, profile='safe', config={'timers': {...}}, ready_s=60, secure=True): the pair that the fixtures "
+    "tandemq_* of this test get; the seed is printed when it fails"
 )
 _RUNNING: pytest.StashKey[Running] = pytest.StashKey()
 _RUN: pytest.StashKey[Run] = pytest.StashKey()
@@ -132,6 +132,18 @@ def tandemq_pair(_tandemq_run: Run) -> Iterator[Pair]:
     """
     yield _tandemq_run.pair
     _tandemq_run.pair.close_clients()
+
+
+@pytest.fixture
+def tandemq_principal(tandemq_pair: Pair) -> Callable[[str], Principal]:
+    """Makes clients of tandemq_pair that have a certificate and no right; see tandemq.testing.Principal.
+
+    def test_billing_may_send_and_nothing_else(tandemq_pair, tandemq_principal):
+        billing = tandemq_principal("billing")
+        billing.grant("produce", "orders")
+        billing.client().enqueue("orders", [b"first"])
+    """
+    return tandemq_pair.principal
 
 
 @pytest.fixture

@@ -53,7 +53,8 @@ class Run:
     def is_like(self, other: Run) -> bool:
         """Wants the same pair."""
         mine, theirs = self.settings, other.settings
-        return (mine.profile, mine.config, self.toxiproxy) == (theirs.profile, theirs.config, other.toxiproxy)
+        kinds = [(each.profile, each.config, each.secure) for each in (mine, theirs)]
+        return kinds[0] == kinds[1] and self.toxiproxy == other.toxiproxy
 
     def sections(self, item: pytest.Item) -> Iterator[tuple[str, str]]:
         """For the report of a failure."""
@@ -123,6 +124,7 @@ class Running:
                 toxiproxy=str(run.toxiproxy or ""),
                 profile=settings.profile,
                 ready_s=settings.ready_s,
+                secure=settings.secure,
                 config={section: dict(keys) for section, keys in settings.config.items()},
             )
         except TandemqTestError as error:

@@ -17,7 +17,7 @@ MARKER = "tandemq"
 SEED_MAX = 2**32
 READY_S_MAX = 300.0
 PROFILES = ("safe", "classic")
-ARGUMENTS = ("seed", "profile", "config", "ready_s")
+ARGUMENTS = ("seed", "profile", "config", "ready_s", "secure")
 SECTIONS = ("timers", "limits", "failover")
 TOXIPROXY = "toxiproxy-server"
 REQUIRE, SKIP = "require", "skip"
@@ -36,6 +36,7 @@ class Settings:
     profile: Any = "safe"
     ready_s: Any = 60.0
     config: Any = field(default_factory=dict)  # sections of the members' configuration
+    secure: Any = True  # with certificates, made for this pair
 
 
 _SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
@@ -75,6 +76,8 @@ def _check(settings: Settings) -> None:
     seed, ready_s = settings.seed, settings.ready_s
     if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < SEED_MAX:
         raise MarkerError(f"seed is {seed!r}: give a whole number from 0 to {SEED_MAX - 1}")
+    if not isinstance(settings.secure, bool):
+        raise MarkerError(f"secure is {settings.secure!r}: give True, or False for a pair without certificates")
     if settings.profile not in PROFILES:
         raise MarkerError(f"profile is {settings.profile!r}: give one of {', '.join(PROFILES)}")
     if not isinstance(ready_s, int | float) or not 0 < ready_s <= READY_S_MAX:

@@ -54,6 +54,7 @@ def test_a_marker_that_makes_no_sense_fails_its_test(pytester: pytest.Pytester) 
         "seed='x'": "seed is 'x': give a whole number",
         "seed=-1": "seed is -1: give a whole number",
         "profile='clasic'": "profile is 'clasic': give one of safe, classic",
+        "secure='no'": "secure is 'no': give True, or False",
         "ready_s=0": "ready_s is 0: give seconds",
         "config={'peer': {}}": "config has 'peer': give mappings for timers, limits, failover",
     }
@@ -111,6 +112,49 @@ def test_a_pair_is_there_may_be_hurt_and_is_gone_afterwards(pytester: pytest.Pyt
     )
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
     check_nothing_left(facts_of(pytester, "facts.json"), at_once=True)
+
+
+def test_the_pair_asks_who_somebody_is_and_what_he_may(pytester: pytest.Pytester) -> None:
+    """The last test has the same pair as the first, kept: it is not told what was granted before."""
+    pytester.makepyfile(
+        """
+        import os, subprocess, sys
+        import pytest
+        import tandemq
+        from tandemq.errors import Denied, NotFound, TandemqError, Unreachable
+
+        def test_billing(tandemq_pair, tandemq_principal):
+            tandemq_pair.client().create_queue("orders")
+            billing = tandemq_principal("billing")
+            with pytest.raises(NotFound):  # who has no right at all does not see it
+                billing.client().enqueue("orders", [b"1"])
+            billing.grant("produce", "orders")
+            billing.client().enqueue("orders", [b"1"])
+            with pytest.raises(Denied):
+                billing.client().dequeue("orders")
+            program = "import tandemq; tandemq.connect().enqueue('orders', [b'2'])"
+            subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, **billing.environment})
+            assert len(tandemq_pair.client().dequeue("orders", 10)) == 2
+            with pytest.raises(Unreachable, match="wants a certificate"):
+                tandemq.connect(tandemq_pair.target, timeout=1.0).list_queues()
+            with pytest.raises(Exception, match="use up to 64 of"):
+                tandemq_principal("a b")
+
+        def test_again(tandemq_pair, tandemq_principal):
+            tandemq_pair.client().create_queue("orders")
+            with pytest.raises(NotFound):
+                tandemq_principal("billing").client().enqueue("orders", [b"1"])
+
+        @pytest.mark.tandemq(secure=False)
+        def test_plain(tandemq_pair):
+            assert tandemq_pair.credentials == ""
+            tandemq.connect(tandemq_pair.target).create_queue("orders")
+            with pytest.raises(Exception, match="has no certificates"):
+                tandemq_pair.principal("billing")
+        """
+    )
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--tandemq-keep-pair")
+    result.assert_outcomes(passed=3)
 
 
 def test_a_failure_tells_the_seed_its_command_and_the_logs_by_time(pytester: pytest.Pytester) -> None:
