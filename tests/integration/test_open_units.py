@@ -51,6 +51,7 @@ class WorkFailedError(Exception):
     """Of a handler."""
 
 
+@pytest.mark.requirement("R187")
 async def test_u12_the_end_of_the_block_commits(client: aio.Client) -> None:
     orders, legs, ledger = await queues(client)
     await client.enqueue(orders, [b"1", b"2"])
@@ -77,6 +78,7 @@ async def test_u12_the_end_of_the_block_commits(client: aio.Client) -> None:
     ]
 
 
+@pytest.mark.requirement("R187")
 async def test_u9_an_exception_rolls_back_and_the_delivery_counts(client: aio.Client) -> None:
     """Example 2, its first half: three failures, and the dead-letter queue has it."""
     (legs,) = await queues(client, 1)

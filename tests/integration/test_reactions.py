@@ -55,6 +55,7 @@ async def reactive(client: aio.Client, **attributes: Any) -> str:
 
 
 @pytest.mark.requirement("R198")
+@pytest.mark.requirement("R196")
 async def test_v4_a_timer_is_cancelled_before_its_time(client: aio.Client) -> None:
     """Worked example 6, first half: delayed to noon, cancelled at 11:59; its handle ends, and nobody gets it."""
     timers = await reactive(client, queue_type=QUEUE_TYPE_ONE_WAY_ACK)

@@ -348,6 +348,7 @@ def test_whoever_loses_the_mastership_says_so(monkeypatch: pytest.MonkeyPatch) -
     assert isinstance(at_replica.run(), Moved)
 
 
+@pytest.mark.requirement("R209")
 @pytest.mark.parametrize("steps", range(0, 24, 2))
 @pytest.mark.parametrize("to", ["", "r"])
 @pytest.mark.parametrize("who", ["master", "replica"])
