@@ -20,6 +20,7 @@ VIRTUAL = ("tests.sim.*", "tests.unit.chaos.sim.*", "tests.support.listed.simula
 OWN_TIME = {
     "tests.fuzz.*": "a search has a budget, and what it starts a second of its own",
     "tests.spark.*": "a JVM starts in minutes beside other work; these tests have a longer time of their own",
+    "tests.integration.test_bench_stopped": "looks between polls; a JVM starts in minutes beside other work",
     "tests.interop.clients": "compilers and their downloads",
     "tests.deploy.check": "a command of its own, make deploy-check",
     "tests.integration.test_example_project": "a project's whole suite, with a longer time of its own",
