@@ -93,7 +93,7 @@ async def enqueue(
     reply = await client.links.own.caller.call(
         QUEUE_SERVICE + "Enqueue", request, queue_service_pb2.EnqueueResponse, queue=queue, wait=room_wait
     )
-    return checked(receipts_of(reply.header, reply.results, duplicate=reply.duplicate))
+    return checked(receipts_of(reply.header, reply.results, duplicate=reply.duplicate, epoch=reply.id_epoch))
 
 
 async def dequeue(

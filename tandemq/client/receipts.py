@@ -172,14 +172,16 @@ def checked(receipts: Receipts) -> Receipts:
     raise PartlyRefused(receipts)
 
 
-def receipts_of(header: ResponseHeader, results: Sequence[EnqueueResult], *, duplicate: bool) -> Receipts:
-    """Of a call that is answered message by message."""
+def receipts_of(
+    header: ResponseHeader, results: Sequence[EnqueueResult], *, duplicate: bool, epoch: int = 0
+) -> Receipts:
+    """Of a call that is answered message by message. `epoch`: which one ordered it; 0: that of the header."""
     runs = [
         ReceiptRun(
             position=place,
             count=1,
             first_index=result.index,
-            epoch=header.epoch,
+            epoch=epoch or header.epoch,
             copies=header.copies,
             level=level_of(header.level),
             duplicate=duplicate or result.duplicate,

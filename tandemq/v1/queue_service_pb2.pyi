@@ -116,20 +116,22 @@ class EnqueueResult(_message.Message):
     def __init__(self, index: _Optional[int] = ..., id: _Optional[bytes] = ..., completion: _Optional[_Union[_common_pb2.Completion, str]] = ..., error: _Optional[_Union[_common_pb2.Error, _Mapping]] = ..., warning: _Optional[_Union[_common_pb2.Warning, str]] = ..., handle: _Optional[bytes] = ..., duplicate: bool = ..., final_state: _Optional[_Union[FinalState, str]] = ..., reply: _Optional[_Union[_message_pb2.Message, _Mapping]] = ..., completed: bool = ..., member_queue: _Optional[str] = ...) -> None: ...
 
 class EnqueueResponse(_message.Message):
-    __slots__ = ("header", "results", "duplicate", "forwarded", "reacted", "member_queue")
+    __slots__ = ("header", "results", "duplicate", "forwarded", "id_epoch", "reacted", "member_queue")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
     FORWARDED_FIELD_NUMBER: _ClassVar[int]
+    ID_EPOCH_FIELD_NUMBER: _ClassVar[int]
     REACTED_FIELD_NUMBER: _ClassVar[int]
     MEMBER_QUEUE_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     results: _containers.RepeatedCompositeFieldContainer[EnqueueResult]
     duplicate: bool
     forwarded: str
+    id_epoch: int
     reacted: _reaction_service_pb2.ReactResponse
     member_queue: str
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., results: _Optional[_Iterable[_Union[EnqueueResult, _Mapping]]] = ..., duplicate: bool = ..., forwarded: _Optional[str] = ..., reacted: _Optional[_Union[_reaction_service_pb2.ReactResponse, _Mapping]] = ..., member_queue: _Optional[str] = ...) -> None: ...
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., results: _Optional[_Iterable[_Union[EnqueueResult, _Mapping]]] = ..., duplicate: bool = ..., forwarded: _Optional[str] = ..., id_epoch: _Optional[int] = ..., reacted: _Optional[_Union[_reaction_service_pb2.ReactResponse, _Mapping]] = ..., member_queue: _Optional[str] = ...) -> None: ...
 
 class ProduceOpen(_message.Message):
     __slots__ = ("client_id", "queue", "min_copies", "epoch", "full_wait")

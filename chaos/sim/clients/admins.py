@@ -80,6 +80,10 @@ class Setup(SimClient):
             if call.kind == MACRO:
                 await self._make_macro(client, call)
                 continue
+            if call.kind == "proxy":
+                self.counted(call)
+                await client.create_proxy(str(call.args["queue"]), str(call.args["target"]))
+                continue
             name, kind = str(call.args["queue"]), str(call.args.get("kind", "plain"))
             config = admin.QueueConfig(require_two=kind == "two", max_deliveries=number_of(call, "max_deliveries"))
             if kind in PERSISTENCE:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from chaos.history import Answered
 from chaos.sim.kernel.rpc import Channel
+from chaos.sim.pair.member import endpoint_of
 from tandemq import aio, retry
 from tandemq.errors import Closed, TandemqError
 from tandemq.finding.target import Target
@@ -127,7 +128,7 @@ class SimClient(ABC):
         first = only or str(self.plan.args.get("first", "a"))
         names = (first,) if only else (first, "b" if first == "a" else "a")
         client = aio.Client(
-            Target(tuple(self.pair.endpoint(name) for name in names), "the plan"),
+            Target(tuple(self._endpoint(name) for name in names), "the plan"),
             retry.Policy(total_s=TOTAL_S, attempt_s=ATTEMPT_S),
             follow_master=not only and bool(self.plan.args.get("follow", True)),
             open_channel=lambda address, _options: Channel(network, machine, address),  # type: ignore[arg-type,return-value]  # in its shape
@@ -141,6 +142,10 @@ class SimClient(ABC):
 
         members.learn = listen  # type: ignore[method-assign]  # one instance's, in its shape
         return client
+
+    def _endpoint(self, place: str) -> str:
+        """Where it reaches a member: of its own pair, or of the first one, which has a proxy for the queue there."""
+        return endpoint_of(place) if self.plan.args.get("through") else self.pair.endpoint(place)
 
     async def due(self, call: Call) -> None:
         """Wait until the call is due."""
@@ -156,6 +161,8 @@ class SimClient(ABC):
     def answered(self, asked_s: float) -> None:
         """A master's answer, by its header: it must have been master."""
         header = self.header
+        if self.plan.args.get("through"):
+            return  # it is of the pair that has the proxy
         if header is not None and header.master_endpoint:
             member = header.master_endpoint.partition(":")[0]
             self.run.history.answered.append(Answered(asked_s, self.now_s, member, header.epoch))

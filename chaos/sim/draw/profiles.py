@@ -29,6 +29,7 @@ from chaos.sim.draw.features import draw_gathering, draw_letters, draw_reactions
 from chaos.sim.draw.links import draw_links
 from chaos.sim.draw.macros import draw_macros
 from chaos.sim.draw.pipeline import draw_publications, draw_readers, draw_rebuilt, draw_twins, draw_units
+from chaos.sim.draw.proxies import draw_proxies
 from chaos.sim.faults.kinds import at_other
 from chaos.sim.faults.table import KINDS
 from chaos.sim.pair.plan import ClientPlan, Fault, Plan, Value
@@ -301,6 +302,15 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             settings={"checkpoint_bytes": 3_000},
             clients=draw_macros,
             beside=(*FEATURE_BESIDE, "client_cut"),
+            is_apart=True,
+        ),
+        "proxies": Profile(
+            {**PIPELINE_FAULTS, "crash": 6, "cut": 2, "link_cut": 8},
+            faults=(3, 12),
+            settings={"checkpoint_bytes": 3_000, "links": 1},
+            clients=draw_proxies,
+            beside=(*FEATURE_BESIDE, "link_cut", "crash"),
+            at_other=0.5,
             is_apart=True,
         ),
         "gathering": Profile(

@@ -28,7 +28,7 @@ from chaos.sim.clients.takers import Drain
 from chaos.sim.draw.checking import check
 from chaos.sim.faults.kinds import MEMBERS, OTHER, is_at_other
 from chaos.sim.faults.table import heal_all, strike
-from chaos.sim.judges import ending, links
+from chaos.sim.judges import ending, links, proxies
 from chaos.sim.judges.coverage import Coverage
 from chaos.sim.judges.invariants import Invariants
 from chaos.sim.judges.letters import DEAD
@@ -82,19 +82,21 @@ class World:
             run.links = Links(managers=tuple(f"{FAR}={endpoint_of(name)}" for name in OTHER))
             self.pairs.append(_pair(run.of_other_pair(), OTHER))
         self.link = links.Watch(self.pair, self.pairs[1]) if len(self.pairs) > 1 else None
+        self.proxies = proxies.ProxyWatch(self.pair, self.pairs[1]) if len(self.pairs) > 1 else None
         self._observe()
         self._begin()
 
     def _observe(self) -> None:
-        run, link = self.pair.run, self.link
+        run, link, proxied = self.pair.run, self.link, self.proxies
         looking = [Coverage(pair) for pair in self.pairs]
         tracers = [Tracer(pair).on_item for pair in self.pairs] if run.keep_trace else []
 
         def on_arrived(pipe: Pipe, item: object) -> None:
             for each in looking:
                 each.on_arrived(pipe, item)
-            if link is not None:
+            if link is not None and proxied is not None:
                 link.on_arrived(pipe, item)
+                proxied.on_arrived(pipe, item)
 
         run.network.on_arrived = on_arrived if link is not None else looking[0].on_arrived
         run.network.on_item = tracers[0] if tracers else None

@@ -152,8 +152,7 @@ class ProxyDoor:
             return in_own_words(kept, error, way.code)
         if self.members.is_late() or not domain.mastership.commit.can_read:
             return Moved("the mastership moved, or may have; repeat the call")
-        here(reply, proxy)
-        reply.header.CopyFrom(header_of(self.members, domain))
+        here(reply, proxy, header_of(self.members, domain))
         data: bytes = reply.SerializeToString()
         return data
 

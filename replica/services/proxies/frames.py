@@ -43,6 +43,13 @@ class Frames(Protocol):
         """ProxyFault it sends the client away."""
 
 
+def take_header(there: ResponseHeader, header: ResponseHeader) -> None:
+    """Makes it that of this pair, whose epochs clients here know. Of copies the other one speaks."""
+    copies, level = there.copies, there.level
+    there.CopyFrom(header)
+    there.copies, there.level = copies, level
+
+
 class ProduceFrames:
     """Of Produce."""
 
@@ -69,7 +76,7 @@ class ProduceFrames:
         match response.WhichOneof("frame"):
             case "opened":
                 self._reached.CopyFrom(response.opened.header)
-                response.opened.header.CopyFrom(header)
+                take_header(response.opened.header, header)
             case "ack":
                 self._ack(response.ack, header)
                 for ack in response.more_acks:
@@ -120,7 +127,7 @@ class ConsumeFrames:
         if kind == "goaway":
             _away(response.goaway)
         elif kind is not None:
-            getattr(response, kind).header.CopyFrom(header)
+            take_header(getattr(response, kind).header, header)
         if kind == "deliveries" and response.deliveries.queue == self._queue:
             response.deliveries.queue = self._proxy.name
         return response.SerializeToString()

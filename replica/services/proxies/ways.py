@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from replica.rpc.refusals import refusal
 from replica.rpc.skim import Skim, names_at
-from replica.services.proxies.frames import ConsumeFrames, ProduceFrames
+from replica.services.proxies.frames import ConsumeFrames, ProduceFrames, take_header
 from tandemq.peer.v1.peer_service_pb2 import (
     MESSAGE_CODE_DEQUEUE_REQ,
     MESSAGE_CODE_ENQUEUE_REQ,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from replica.core.state.outcomes import Failed
     from replica.machine.state.proxies import Proxy
     from replica.services.proxies.frames import Frames
+    from tandemq.v1.common_pb2 import ResponseHeader
 
 
 CALL_S, ATTEMPT_S = 5.0, 2.0
@@ -147,8 +148,11 @@ def there(way: ProxyWay, request: Any, queue: str) -> bytes:
     return data
 
 
-def here(reply: Any, proxy: Proxy) -> None:
-    """What is named as the proxy is: the rest of the answer is the other manager's."""
+def here(reply: Any, proxy: Proxy, header: ResponseHeader) -> None:
+    """The answer as a client here reads it; `header`: of this pair, now."""
+    if isinstance(reply, pb.EnqueueResponse) and not reply.id_epoch:  # else one more proxy has said it
+        reply.id_epoch = reply.header.epoch
+    take_header(reply.header, header)
     if isinstance(reply, admin_pb2.GetQueueResponse):
         reply.queue.name = proxy.name
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from replica.machine.state.proxies import Proxy
 from replica.services.proxies.ways import GET_QUEUE, WAYS, Names, here, problem_of, there, wait_of
 from tandemq.v1 import common_pb2
+from tandemq.v1.common_pb2 import LEVEL_LOCAL, ResponseHeader
 from tandemq.v1.macro_service_pb2 import RELATIONSHIP_CONSUMER, RELATIONSHIP_PRODUCER, RELATIONSHIP_UNSPECIFIED
 from tandemq.v1.queue_admin_service_pb2 import GetQueueResponse, QueueConfig
-from tandemq.v1.queue_service_pb2 import DequeueRequest, EnqueueRequest
+from tandemq.v1.queue_service_pb2 import DequeueRequest, EnqueueRequest, EnqueueResponse
 
+HERE = ResponseHeader(pair="east", epoch=3)
 ENQUEUE, DEQUEUE = WAYS["QueueService/Enqueue"], WAYS["QueueService/Dequeue"]
 
 
@@ -26,8 +28,20 @@ def test_the_name_is_changed_the_epoch_left_out_and_the_identity_stays() -> None
 def test_a_queue_is_shown_by_its_name_here() -> None:
     reply = GetQueueResponse()
     reply.queue.name, reply.queue.length = "orders", 3
-    here(reply, proxy())
-    assert (reply.queue.name, reply.queue.length) == ("p", 3)
+    here(reply, proxy(), HERE)
+    assert (reply.queue.name, reply.queue.length, reply.header) == ("p", 3, HERE)
+
+
+def test_an_answer_says_on_how_many_copies_it_is_there_and_which_epoch_ordered_it() -> None:
+    """A pair that is whole here says nothing of one that serves alone there."""
+    alone = ResponseHeader(pair="west", epoch=9, copies=1, level=LEVEL_LOCAL)
+    reply = EnqueueResponse(header=alone)
+    here(reply, proxy(), HERE)
+    wanted = ResponseHeader(pair="east", epoch=3, copies=1, level=LEVEL_LOCAL)
+    assert (reply.header, reply.id_epoch) == (wanted, 9)
+    again = EnqueueResponse(header=alone, id_epoch=5)
+    here(again, proxy(), HERE)
+    assert again.id_epoch == 5, "one more proxy"
 
 
 def test_the_name_is_read_where_each_call_has_it() -> None:
