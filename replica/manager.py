@@ -450,7 +450,6 @@ class Manager:
         stage, units = StageHandlers(members).handler(), TransactionHandlers(members).handler()
         batches, weights = BatchHandlers(queues).handler(), WeightHandlers(queues).handler()
         macros, keeper = MacroHandlers(queues).handler(), Keeper(members, self._operator.reports, agent.linked)
-        members.node.on_tick.append(keeper.look)
         proxied, proxies = ProxyDoor(members, keeper), ProxyHandlers(queues, keeper).handler()
         reactions = ReactionHandlers(members, self._customs, enabled=self.config.reactions)
         messages = [proxied.before(QueueHandlers(members, reactions).handler()), reactions.handler()]

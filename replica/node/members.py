@@ -140,11 +140,6 @@ class Members:
                 return domain
         return self.by_name[MAIN]
 
-    def knows(self, queue: str) -> bool:
-        """Whether a domain here has something of that name."""
-        machine = self.of_queue(queue).shared.machine
-        return machine is not None and machine.knows(queue)
-
     def home(self) -> Domain:
         """The pair's, or the member's own where it has no peer."""
         return self.by_name[MAIN if self.peer else LOCAL]

@@ -73,7 +73,7 @@ class BatchWaiter:
     def answer(self, result: Answer) -> None:
         """The answer is here; it frees the batch's place."""
         stream = self.stream
-        if isinstance(result, Failed) and PROXY_TARGET in result.metadata and not stream.members.knows(self.queue):
+        if isinstance(result, Failed) and PROXY_TARGET in result.metadata and self.queue == stream.queue:
             result = Moved(f"{self.queue} has become known as a proxy; open the stream again")
         if isinstance(result, EnqueueDone):
             ack = ack_of(self.queue, result)
@@ -117,11 +117,14 @@ class ProduceStream:
         self.waiters: set[BatchWaiter] = set()
         self.closing = False
         self.full_wait_ms = 0
+        self.queue = ""
+        """That it was opened for: no proxy, as far as this member knew then."""
         self.is_remote = is_remote(context)
 
     async def run(self) -> None:
         """Until the producer has closed its side and everything is answered."""
         open_, way = await self._read_open()
+        self.queue = open_.queue
         with self.members.attached.client(client_of(way.queue, self.context, producer=True)):
             await self._serve(open_, way)
 

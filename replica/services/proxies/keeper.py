@@ -43,6 +43,7 @@ class Keeper:
         """`linked`: who knows the managers of the configuration."""
         self.members, self.reports, self.linked = members, reports, linked
         self._domains: dict[int, _OfDomain] = {}
+        members.node.on_tick.append(self.look)
 
     def proxy(self, name: str) -> Proxy | None:
         """As far as it is known here."""
