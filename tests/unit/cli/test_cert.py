@@ -38,7 +38,8 @@ def test_the_page_makes_what_its_configuration_names(run: Callable[..., Result],
     for words in commands:
         result = run(*words)
         assert result.exit_code == 0, (words, result.output)
-    (written,) = (each for each in blocks("toml") if "[manager]" in each)
+    (written,) = (each for each in blocks("toml") if "data_dir" in each)
+    (tokens,) = (each for each in blocks("toml") if "[tokens]" in each)
     document = tomllib.loads(written)
     assert document["security"]["credentials"] == "/etc/tandemq/a"
     file = tmp_path / "a.toml"
@@ -47,9 +48,12 @@ def test_the_page_makes_what_its_configuration_names(run: Callable[..., Result],
     assert not config.insecure_network
     of_member(config)
     of_witness(str(tmp_path / "witness"))
-    (quotas,) = (each for each in blocks("toml") if each != written)
+    (quotas,) = (each for each in blocks("toml") if "quotas" in each)
     file.write_text(file.read_text(encoding="utf-8").replace("[security]\n", quotas), encoding="utf-8")
     assert len(load(file, environ={}).security.quotas) == 2
+    port, keys = tokens.removeprefix("[manager]\n").split("\n\n")
+    file.write_text(file.read_text(encoding="utf-8").replace("[manager]\n", f"[manager]\n{port}\n") + "\n" + keys)
+    assert load(file, environ={}).tokens.audience == "tandemq"
     file.write_text(
         written.replace("[security]", "[links]")
         .replace("credentials", "managers = []\n# ")
