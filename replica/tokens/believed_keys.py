@@ -13,7 +13,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from replica.tokens.fetching import fetch
+from replica.tokens.fetching import TOTAL_S, fetch
 from replica.tokens.keys import KEYS_BYTES_MAX, BadKeys, TokenKey, read_keys
 from tandemq.ambient import monotonic_s
 from tandemq.config import ConfigError
@@ -53,7 +53,10 @@ class BelievedKeys:
         """Why what is there now is not in force; empty: it is."""
         self._mark: _Mark | None = None
         self._next_s = 0.0
+        self._asked_s = -AGAIN_S
         self._asking: asyncio.Task[None] | None = None
+        self._answer: asyncio.Future[bytes] | None = None
+        """Of the thread that asks, which may go on for longer than anybody waits for it."""
         if not self._far:
             try:
                 self._read_file()
@@ -78,25 +81,34 @@ class BelievedKeys:
         others since.
         """
         before = self.generation
-        if self._far and self._asking is None and monotonic_s() >= self._next_s - self._refresh_s + AGAIN_S:
+        if self._far and monotonic_s() >= self._asked_s + AGAIN_S:
             self._ask()
         if self._asking is not None:
             await asyncio.shield(self._asking)
         return self.generation != before
 
     def _ask(self) -> None:
-        if self._asking is None:
-            self._next_s = monotonic_s() + self._refresh_s
+        if self._asking is None and (self._answer is None or self._answer.done()):
+            self._asked_s = monotonic_s()
+            self._next_s = self._asked_s + self._refresh_s
             self._asking = self._spawn(self._fetch())
 
     async def _fetch(self) -> None:
+        self._answer = _in_thread(lambda: fetch(self.where, self._authority))
         try:
-            self._take(read_keys(await _in_thread(lambda: fetch(self.where, self._authority))))
+            async with asyncio.timeout(TOTAL_S):  # whoever sends its answer's head byte by byte holds the thread alone
+                data = await asyncio.shield(self._answer)
+            self._take(read_keys(data))
+        except TimeoutError:
+            self._on_failed(f"did not answer within {TOTAL_S:g} s")
         except BadKeys as error:
-            self._next_s = monotonic_s() + AGAIN_S
-            self._on_refused(str(error))
+            self._on_failed(str(error))
         finally:
             self._asking = None
+
+    def _on_failed(self, why: str) -> None:
+        self._next_s = monotonic_s() + AGAIN_S
+        self._on_refused(why)
 
     def _read_file(self) -> None:
         try:
@@ -129,10 +141,11 @@ class BelievedKeys:
         self._note(FAULT, f"the keys of tokens at {self.where} {why}; {rest}")
 
 
-async def _in_thread(work: Callable[[], bytes]) -> bytes:
+def _in_thread(work: Callable[[], bytes]) -> asyncio.Future[bytes]:
     """A daemon's: whoever ends the process waits for no address that does not answer."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[bytes] = loop.create_future()
+    answer.add_done_callback(lambda done: done.exception())  # perhaps nobody waits any more
 
     def settle(data: bytes, error: BadKeys | None) -> None:
         if answer.done():
@@ -152,4 +165,4 @@ async def _in_thread(work: Callable[[], bytes]) -> bytes:
             loop.call_soon_threadsafe(settle, data, failed)
 
     threading.Thread(target=run, name="tandemq-token-keys", daemon=True).start()
-    return await answer
+    return answer
