@@ -16,7 +16,7 @@ from replica.machine.features.proxies import target_of
 from replica.node.members import MAIN
 from replica.services.forward import QUERY
 from replica.services.passage import Passage
-from replica.services.proxies.standing import LOOK_MS, ProxyFault, ProxyStanding, misfit, why_of
+from replica.services.proxies.standing import LOOK_MS, ProxyFault, ProxyStanding, goes_with, misfit, why_of
 from replica.services.proxies.ways import ATTEMPT_S, CALL_S, GET_QUEUE
 from tandemq import aio, retry
 from tandemq.ambient import monotonic_ms
@@ -159,15 +159,15 @@ class FarManager:
         now_ms = monotonic_ms()
         due = sorted((each for each in self.proxies.values() if each.due_ms <= now_ms), key=lambda each: each.due_ms)
         for standing in due[:ROUND]:
-            if not await self._look_at(standing):
-                self._lose_others(standing)
+            if (away := await self._look_at(standing)) is not None:
+                self._lose_others(standing, away)
                 break
         now_ms = monotonic_ms()
         next_ms = min((each.due_ms for each in self.proxies.values()), default=now_ms + LOOK_MS)
         return max(0.01, (next_ms - now_ms) / 1000)
 
-    async def _look_at(self, standing: ProxyStanding) -> bool:
-        """RQP_OPEN_REQ. False: the manager as a whole does not answer."""
+    async def _look_at(self, standing: ProxyStanding) -> TandemqError | None:
+        """RQP_OPEN_REQ. An error: the manager does not answer, or not for the domain that the queue is in."""
         queue = target_of(standing.proxy).queue
         request = GetQueueRequest(name=queue).SerializeToString()
         log.debug("%d %s", MESSAGE_CODE_OPEN_REQ, standing.proxy.target)
@@ -177,19 +177,19 @@ class FarManager:
             )
         except TandemqError as error:
             self._failed(standing, why_of(error))
-            return not error.retryable
+            return error if error.retryable else None
         if (why := misfit(standing.proxy, found.queue.config)) is not None:
             self._failed(standing, why)
-            return True
+            return None
         if standing.on_opened(found.header, monotonic_ms()):
             self._note(standing, f"proxy {standing.proxy.name} reaches {standing.proxy.target} again", None)
         log.debug("%d %s", MESSAGE_CODE_OPEN_ACK, standing.proxy.target)
-        return True
+        return None
 
-    def _lose_others(self, lost: ProxyStanding) -> None:
-        """Nobody of that manager answers: each of its proxies is lost, and is not asked for one by one."""
+    def _lose_others(self, lost: ProxyStanding, away: TandemqError) -> None:
+        """Nobody there answers: each proxy that goes the same way is lost, and none is asked for one by one."""
         for standing in self.proxies.values():
-            if standing is not lost and lost.why is not None:
+            if standing is not lost and lost.why is not None and goes_with(standing, lost, away):
                 self._failed(standing, lost.why)
 
     def _failed(self, standing: ProxyStanding, why: ProxyFault) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from tandemq.errors import RULES
 from tandemq.v1 import proxy_service_pb2 as pb
 from tandemq.v1.common_pb2 import ResponseHeader
 
@@ -76,6 +77,14 @@ class ProxyStanding:
 def why_of(error: TandemqError) -> ProxyFault:
     """Of what the manager said, or the connection to it."""
     return ProxyFault(error.reason, error.message)
+
+
+def goes_with(other: ProxyStanding, lost: ProxyStanding, away: TandemqError) -> bool:
+    """Whether what became of one proxy is so of another one of that manager: where no member of it answers; and where
+    one does, but cannot serve, for a queue of the same domain.
+    """
+    is_said_there = away.reason in RULES and away.reason != "MANAGER_UNREACHABLE"
+    return not is_said_there or other.reached.domain == lost.reached.domain
 
 
 def misfit(proxy: Proxy, found: QueueConfig) -> ProxyFault | None:

@@ -12,8 +12,10 @@ from replica.services.proxies.standing import (
     OPENING,
     ProxyFault,
     ProxyStanding,
+    goes_with,
     misfit,
 )
+from tandemq.errors import Unreachable, error_of
 from tandemq.v1.common_pb2 import ResponseHeader
 from tandemq.v1.macro_service_pb2 import RELATIONSHIP_UNSPECIFIED
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_ONE_WAY, QUEUE_TYPE_TWO_WAY, QueueConfig
@@ -71,3 +73,13 @@ def test_what_is_expected_is_compared_and_nothing_else() -> None:
     assert why.reason == "CONFIG_MISMATCH"
     assert "queue_type QUEUE_TYPE_TWO_WAY" in why.message
     assert "expects QUEUE_TYPE_ONE_WAY" in why.message
+
+
+def test_what_is_lost_with_a_domain_there_leaves_proxies_into_others_open() -> None:
+    lost, same, other = (ProxyStanding(proxy(), 0) for _ in range(3))
+    for standing, domain in ((lost, "billing"), (same, "billing"), (other, "main")):
+        standing.on_opened(ResponseHeader(pair="west", domain=domain), 0)
+    for reason, goes in (("NO_MASTER", False), ("SUSPENDED", False), ("MANAGER_UNREACHABLE", True)):
+        assert goes_with(same, lost, error_of(reason))
+        assert goes_with(other, lost, error_of(reason)) is goes, reason
+    assert goes_with(other, lost, Unreachable("UNREACHABLE", "connection refused")), "nobody of it has spoken"
