@@ -143,11 +143,11 @@ def _suspended(members: Members, domain: Domain) -> Failed:
     return Failed(Reason.REASON_SUSPENDED, text, {"role": domain.shared.role.name}, 200)
 
 
-def in_doubt(failed: Failed) -> Failed:
+def in_doubt(failed: Failed, *, remembers: bool = True) -> Failed:
     """The same, of a call of which an earlier attempt may have been carried out: what the master of now does not take
-    says nothing of that one. A refusal for good does: whoever refuses knows the call by its identity.
+    says nothing of that one. A refusal for good does, where whoever refuses `remembers` the call by its identity.
     """
-    if not rule_for(failed.reason).retryable:
+    if remembers and not rule_for(failed.reason).retryable:
         return failed
     text = f"{failed.message}; an earlier attempt was sent and had no answer: repeat it with the same identity"
     return failed._replace(message=text, metadata={**failed.metadata, OUTCOME: UNKNOWN})
@@ -164,10 +164,12 @@ async def unary(
     otherwise_ms: int = 30_000,
     while_draining: bool = False,
     doubt: Callable[[bytes], bytes] = bytes,
+    remembers: bool = True,
 ) -> bytes:
     """Answer a unary call here or through the master. A call that loses its master under way is tried again: it carries
     its identity. Where no master is found then, the refusal does not say that nothing was done (rulings.md 11). A
     master that knows less than the caller refuses. `doubt` makes of an answer with refusals in it one that says so too.
+    `remembers`: what was done is known here, by the call's identity, and not at another manager alone.
     """
     epochs = await _seen_by(context)
     until_s = asyncio.get_running_loop().time() + time_left_s(context, members.park_ms)
@@ -186,7 +188,7 @@ async def unary(
             if isinstance(result, bytes):
                 return doubt(result) if sent_before else result
             if isinstance(result, Failed):
-                await abort(context, in_doubt(result) if sent_before else result)
+                await abort(context, in_doubt(result, remembers=remembers) if sent_before else result)
             sent_before = True
             await asyncio.sleep(0.02)  # moved: the new master is about to be known
             continue
@@ -198,18 +200,20 @@ async def unary(
             return doubt(reply) if sent_before else reply
         except grpc.aio.AioRpcError as error:
             if not await _may_retry(members, context, error, until_s):
-                await _pass_on(context, error, sent_before=sent_before)
+                await _pass_on(context, error, sent_before=sent_before, remembers=remembers)
             sent_before = sent_before or not from_rpc_error(error).definite
 
 
-async def _pass_on(context: Context, error: grpc.aio.AioRpcError, *, sent_before: bool) -> NoReturn:
+async def _pass_on(
+    context: Context, error: grpc.aio.AioRpcError, *, sent_before: bool, remembers: bool = True
+) -> NoReturn:
     """As the master refused it."""
     said = from_rpc_error(error)
     if sent_before and said.definite and said.reason in RULES:
         number: Any = Reason.Value(f"{PREFIX}{said.reason}")
         retry_ms = None if said.retry_after is None else said.retry_after // timedelta(milliseconds=1)
         failed = Failed(number, said.message, said.metadata, retry_ms)
-        if (doubtful := in_doubt(failed)) is not failed:
+        if (doubtful := in_doubt(failed, remembers=remembers)) is not failed:
             await abort(context, doubtful)
     await refusing.pass_on(context, error.code(), error.details(), error.trailing_metadata())
 

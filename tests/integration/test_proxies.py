@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterable
 from pathlib import Path
 
 import grpc
@@ -20,8 +21,10 @@ from tandemq.v1.queue_admin_service_pb2 import (
     QUEUE_TYPE_ONE_WAY_QUEUED_ACK,
     QUEUE_TYPE_TWO_WAY,
     QueueConfig,
+    RedriveQueueRequest,
 )
-from tandemq.v1.queue_service_pb2 import EnqueueRequest
+from tandemq.v1.queue_admin_service_pb2_grpc import QueueAdminServiceStub
+from tandemq.v1.queue_service_pb2 import EnqueueRequest, WatchQueuesRequest
 from tandemq.v1.queue_service_pb2_grpc import QueueServiceStub
 from tests.integration.support import gone, new_id, new_name, raw_to, refused, roles, stopped_at_end
 from tests.integration.two_pairs import LATE, Pairs, client_of, made, payloads, two_pairs
@@ -109,6 +112,19 @@ async def test_producers_and_consumers_have_streams_through_it_at_either_member(
             await anext(consumer)
 
 
+async def test_streams_end_with_the_proxy_though_others_lead_to_that_manager(
+    east: aio.Client, west: aio.Client
+) -> None:
+    proxy, orders = await proxied(east, west)
+    await east.create_proxy(new_name("other"), f"//west/{orders}")
+    async with east.consumer(proxy) as consumer:
+        await west.enqueue(orders, [b"1"])
+        (await anext(consumer)).ack()
+        await east.delete_proxy(proxy)
+        with pytest.raises(NotFound, match="QUEUE_NOT_FOUND"):
+            await anext(consumer)
+
+
 async def test_it_is_shown_with_how_it_is_reached(pairs: Pairs, east: aio.Client, west: aio.Client) -> None:
     proxy, orders = await proxied(east, west)
     shown = await until_state(east, proxy, ProxyState.OPEN)
@@ -159,6 +175,25 @@ async def test_a_name_has_one_meaning(east: aio.Client, west: aio.Client) -> Non
         await east.create_proxy(own, f"//west/{orders}")
     with pytest.raises(InvalidRequest, match=r"is a proxy of //west/.*connect to that manager"):
         await east.purge_queue(proxy)
+
+
+async def test_calls_that_go_through_none_are_refused_by_name(pairs: Pairs, east: aio.Client, west: aio.Client) -> None:
+    proxy, _ = await proxied(east, west)
+    async with raw_to(pairs.east.endpoint((await roles(pairs.east))[0])) as (member,):
+        queues, admin = QueueServiceStub(member.channel), QueueAdminServiceStub(member.channel)
+        depths = WatchQueuesRequest(watches=[{"queue": proxy, "depth": 1}])
+        for call in (
+            to_end(queues.WatchQueues(depths, timeout=OUTER_S)),
+            admin.RedriveQueue(RedriveQueueRequest(name=proxy, request_id=new_id()), timeout=OUTER_S),
+        ):
+            with refused("BAD_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, "is a proxy of //west/"):
+                await call
+
+
+async def to_end(stream: AsyncIterable[object]) -> None:
+    """Raises what it is refused with."""
+    async for _ in stream:
+        pass
 
 
 async def test_what_leads_nowhere_is_refused_when_it_is_made(east: aio.Client) -> None:

@@ -65,7 +65,8 @@ class Watching:
         for queue, _ in watch.thresholds:
             queue_id = machine.queue_id(queue)
             if queue_id is None:
-                self._refuse(watch, Reason.REASON_QUEUE_NOT_FOUND, f"there is no queue {queue!r}; create it first")
+                why = machine.state.missing(queue)
+                self._refuse(watch, why.reason, why.message)
                 return
             queue_ids.append(queue_id)
         if self.count + len(queue_ids) > WATCHED_MAX:

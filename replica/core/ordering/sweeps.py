@@ -105,8 +105,7 @@ class Sweeps:
             return SweepDone(True, found.removed, found.leased, tuple(found.behind), duplicate=True)
         queue_id = machine.queue_id(sweep.queue)
         if queue_id is None:
-            text = f"there is no queue {sweep.queue!r}; create it first"
-            raise Refused(Reason.REASON_QUEUE_NOT_FOUND, text)
+            raise machine.state.missing(sweep.queue)
         queue = machine.queue(queue_id)
         began = machine.find_request(sweep.identity(0), sweep.request_hash)
         if began is None:

@@ -113,6 +113,10 @@ class State:
         if name in self.macros.by_name:
             text = f"{name} is a macro queue, and this call is about one queue; name the member that you mean"
             return Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": name})
+        return self.missing(name)
+
+    def missing(self, name: str) -> Refused:
+        """The same, where a macro queue is no queue either."""
         if (proxy := self.proxies.by_name.get(name)) is not None:
             text = f"{name} is a proxy of {proxy.target}, which does not take this call; connect to that manager for it"
             return Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": name, PROXY_TARGET: proxy.target})

@@ -11,7 +11,7 @@ import grpc
 from replica.core.state.outcomes import Failed, Moved
 from replica.machine.features.proxies import target_of
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import Context, parse
+from replica.rpc.requests import REQUEST_BYTES_MAX, Context, parse
 from replica.rpc.skim import Skim, names_at
 from replica.services import forward
 from replica.services.answers import Answered, header_of
@@ -19,6 +19,7 @@ from replica.services.browsing import browse_pages
 from replica.services.checks import problem_of_wait, stale_epoch
 from replica.services.passage import HOPS_MAX, Passage, onward, passage_of
 from replica.services.passage import problem_of as problem_of_passage
+from replica.services.proxies.asked import AskedBatches, problem_of_replies
 from replica.services.proxies.refusing import in_own_words, lost
 from replica.services.proxies.standing import FAILED
 from replica.services.proxies.ways import (
@@ -26,6 +27,7 @@ from replica.services.proxies.ways import (
     CALL_S,
     CALLS_MAX,
     OPENING,
+    PRODUCE,
     STREAMS,
     WAYS,
     Names,
@@ -38,7 +40,7 @@ from replica.services.proxies.ways import (
 )
 from tandemq.errors import TandemqError
 from tandemq.v1.common_pb2 import Reason
-from tandemq.v1.queue_service_pb2 import BrowseRequest
+from tandemq.v1.queue_service_pb2 import BrowseRequest, EnqueueRequest
 
 if TYPE_CHECKING:
     from replica.core.domain import Domain
@@ -73,14 +75,24 @@ class ProxyDoor:
 
     async def carry(self, path: str, way: ProxyWay, request: bytes, context: Context, passage: Passage | None) -> bytes:
         """Through the serving master here to the one there, and back."""
-        parsed: Any = await parse(way.request, request, context, len(request))
+        if way.costly is not None and (problem := way.costly(request, self.members.node.limits)) is not None:
+            await abort(context, problem)
+        bytes_max = REQUEST_BYTES_MAX if way.costly is None else len(request)
+        parsed: Any = await parse(way.request, request, context, bytes_max)
         name = getattr(parsed, way.name)
         proxy = self.keeper.proxy(name)
         if proxy is not None and (problem := problem_of(way, proxy, parsed)) is not None:
             await abort(context, problem)
         if way.request.DESCRIPTOR.fields_by_name.get("wait") and (problem := problem_of_wait("wait", parsed.wait)):
             await abort(context, problem)
+        if proxy is not None and isinstance(parsed, EnqueueRequest):
+            reply_tos = [each.reply_to for each in parsed.messages]
+            if (problem := await problem_of_replies(self.members, proxy, reply_tos, path, context)) is not None:
+                await abort(context, problem)
         epoch = getattr(parsed, "epoch", 0)
+
+        def home() -> Domain:
+            return self.members.of_queue(name)
 
         async def through(domain: Domain) -> Answered:
             if (stale := stale_epoch(self.members, domain, epoch)) is not None:
@@ -93,10 +105,13 @@ class ProxyDoor:
                 return Failed(why.reason, why.message, why.metadata, None)
             return await self._ask(domain, kept, path, way, parsed, context, passage)
 
-        return await forward.unary(self.members, path, request, context, lambda: self.members.of_queue(name), through)
+        return await forward.unary(self.members, path, request, context, home, through, remembers=False)
 
     async def carry_stream(self, path: str, name: str, first: bytes, context: Context, passage: Passage | None) -> bool:
         """Through the serving master here to the one there; False: it is no proxy's."""
+        proxy = self.keeper.proxy(name)
+        if path == PRODUCE and proxy is not None:
+            context = AskedBatches(self.members, proxy, path, context)
         domain = await forward.wait_for_master(self.members, lambda: self.members.of_queue(name), context)
         if domain is None:
             await forward.pipe(self.members, path, first, context)
@@ -126,11 +141,11 @@ class ProxyDoor:
     ) -> Answered:
         from replica.services.proxies.far_manager import MastershipEnded
 
-        manager, standing = kept
+        manager, standing = kept.manager, kept.standing
         proxy = standing.proxy
         if (problem := _problem_now(kept, passage)) is not None:
             return problem
-        wait_s = wait_of(request)
+        wait_s = wait_of(request, context.time_remaining())
         left_s = forward.time_left_s(context, round(1000 * (CALL_S + wait_s))) - forward.ANSWER_S
         queue = target_of(proxy).queue
         standing.calls += 1

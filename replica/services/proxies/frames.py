@@ -21,9 +21,6 @@ from tandemq.v1.queue_service_pb2 import (
 if TYPE_CHECKING:
     from replica.machine.state.proxies import Proxy
 
-CONSUME_OPEN_TAG = 0x0A
-"""Of a ConsumeRequest that opens: only that one names the queue."""
-
 
 class Frames(Protocol):
     """Of one stream."""
@@ -109,15 +106,18 @@ class ConsumeFrames:
 
     def __init__(self, proxy: Proxy, queue: str) -> None:
         self._proxy, self._queue = proxy, queue
+        self._is_open = False
 
     def there(self, frame: bytes) -> bytes:
-        """See Frames."""
-        if frame[:1] != bytes((CONSUME_OPEN_TAG,)):
+        """See Frames. Only what opens names the queue, and it is the first frame, in whatever order its fields come."""
+        if self._is_open:
             return frame
         request = ConsumeRequest.FromString(frame)
-        if request.HasField("open"):
-            request.open.queue = self._queue
-            request.open.ClearField("epoch")
+        if not request.HasField("open"):
+            raise ValueError("the first frame of Consume must be open")
+        self._is_open = True
+        request.open.queue = self._queue
+        request.open.ClearField("epoch")
         return request.SerializeToString()
 
     def here(self, frame: bytes, header: ResponseHeader) -> bytes:
@@ -128,7 +128,7 @@ class ConsumeFrames:
             _away(response.goaway)
         elif kind is not None:
             take_header(getattr(response, kind).header, header)
-        if kind == "deliveries" and response.deliveries.queue == self._queue:
+        if kind == "deliveries":  # of a macro queue too: its members are no names here, and who holds a lease is found
             response.deliveries.queue = self._proxy.name
         return response.SerializeToString()
 

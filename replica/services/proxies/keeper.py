@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.machine.features.proxies import target_of
@@ -24,6 +25,8 @@ class KeptProxy(NamedTuple):
 
     manager: FarManager
     standing: ProxyStanding
+    removed: asyncio.Future[None]
+    """Done once there is no such proxy any more: its streams end."""
 
 
 class _OfDomain:
@@ -97,7 +100,9 @@ class Keeper:
 
     def _follow(self, domain: Domain, known: _OfDomain, proxies: Proxies) -> None:
         for proxy_id in [each for each in known.kept if each not in proxies.by_id]:
-            known.kept.pop(proxy_id).manager.drop(proxy_id)
+            kept = known.kept.pop(proxy_id)
+            kept.manager.drop(proxy_id)
+            kept.removed.set_result(None)
         for name, manager in list(known.managers.items()):
             if not manager.proxies:
                 manager.close()
@@ -105,7 +110,8 @@ class Keeper:
         for proxy_id, proxy in proxies.by_id.items():
             if proxy_id not in known.kept:
                 manager = self._manager(domain, known, target_of(proxy).manager)
-                known.kept[proxy_id] = KeptProxy(manager, ProxyStanding(proxy, monotonic_ms()))
+                removed = asyncio.get_running_loop().create_future()
+                known.kept[proxy_id] = KeptProxy(manager, ProxyStanding(proxy, monotonic_ms()), removed)
                 manager.add(known.kept[proxy_id].standing)
 
     def _manager(self, domain: Domain, known: _OfDomain, name: str) -> FarManager:

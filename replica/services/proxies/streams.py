@@ -19,7 +19,8 @@ from replica.services.answers import header_of
 from replica.services.forward import QUERY, park_s
 from replica.services.passage import onward
 from replica.services.proxies.refusing import in_own_words
-from replica.services.proxies.ways import ATTEMPT_S, CALL_S
+from replica.services.proxies.ways import ATTEMPT_S, CALL_S, PRODUCE
+from replica.services.weighing import problem_of_frame
 from tandemq import retry
 from tandemq.client.calls import Attempts
 from tandemq.errors import TandemqError, error_of, from_rpc_error, to_error
@@ -63,6 +64,8 @@ class ProxiedStream:
                 call.cancel()
 
     async def _there(self, frame: bytes, context: Context) -> bytes:
+        if self.path == PRODUCE and (problem := problem_of_frame(frame, self.members.node.limits)) is not None:
+            await abort(context, problem)
         try:
             return self.frames.there(frame)
         except DecodeError:
@@ -130,17 +133,18 @@ class ProxiedStream:
     async def _carry(self, call: Any, context: Context) -> None:
         up = asyncio.create_task(self._up(call, context))
         down = asyncio.create_task(self._down(call, context))
-        over = self.kept.manager.over
+        over, removed = self.kept.manager.over, self.kept.removed
         try:
             # The client has closed its side: what is still to be said to it comes down.
-            waited = {up, down, over}
-            while not down.done() and not over.done():
+            waited = {up, down, over, removed}
+            while not (down.done() or over.done() or removed.done()):
                 done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
                 waited -= done
                 if up in done:
                     up.result()
             if not down.done():
-                text = OVER.format(self.kept.standing.proxy.name, "the mastership has moved")
+                why = "it was removed" if removed.done() else "the mastership has moved"
+                text = OVER.format(self.kept.standing.proxy.name, why)
                 await abort(context, Failed(Reason.REASON_NOT_MASTER, text, {}, 50))
             down.result()
         finally:

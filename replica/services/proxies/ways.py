@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from replica.rpc.refusals import refusal
 from replica.rpc.skim import Skim, names_at
 from replica.services.proxies.frames import ConsumeFrames, ProduceFrames, take_header
+from replica.services.weighing import problem_of_reply, problem_of_request
 from tandemq.peer.v1.peer_service_pb2 import (
     MESSAGE_CODE_DEQUEUE_REQ,
     MESSAGE_CODE_ENQUEUE_REQ,
@@ -30,9 +31,12 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from replica.core.state.outcomes import Failed
+    from replica.machine import Limits
     from replica.machine.state.proxies import Proxy
     from replica.services.proxies.frames import Frames
     from tandemq.v1.common_pb2 import ResponseHeader
+
+    Costly = Callable[[bytes, Limits], Failed | None]
 
 
 CALL_S, ATTEMPT_S = 5.0, 2.0
@@ -55,30 +59,37 @@ class ProxyWay(NamedTuple):
     """That the seed's proxies have for it (000 Table 10)."""
     name: str = "queue"
     """Its field for the queue."""
+    costly: Costly | None = None
+    """Of one that carries messages: why its bytes are not even parsed; None: it carries none, and is short."""
 
 
 def _both(request: type[Message], reply: type[Message], code: MessageCode, name: str = "queue") -> ProxyWay:
     return ProxyWay(request, reply, RELATIONSHIP_UNSPECIFIED, code, name)
 
 
-def _sent(request: type[Message], reply: type[Message]) -> ProxyWay:
-    return ProxyWay(request, reply, RELATIONSHIP_PRODUCER, MESSAGE_CODE_ENQUEUE_REQ)
+def _sent(request: type[Message], reply: type[Message], costly: Costly | None = None) -> ProxyWay:
+    return ProxyWay(request, reply, RELATIONSHIP_PRODUCER, MESSAGE_CODE_ENQUEUE_REQ, costly=costly)
 
 
-def _taken(request: type[Message], reply: type[Message]) -> ProxyWay:
-    return ProxyWay(request, reply, RELATIONSHIP_CONSUMER, MESSAGE_CODE_DEQUEUE_REQ)
+def _taken(request: type[Message], reply: type[Message], costly: Costly | None = None) -> ProxyWay:
+    return ProxyWay(request, reply, RELATIONSHIP_CONSUMER, MESSAGE_CODE_DEQUEUE_REQ, costly=costly)
+
+
+def _costly_reply(request: bytes, _limits: Limits) -> Failed | None:
+    return problem_of_reply(request)
 
 
 GET_QUEUE = "QueueAdminService/GetQueue"
+PRODUCE = "QueueService/Produce"
 BROWSE_PAGE = "QueueService/BrowsePage"
 WAYS: Mapping[str, ProxyWay] = MappingProxyType(
     {
-        "QueueService/Enqueue": _sent(pb.EnqueueRequest, pb.EnqueueResponse),
+        "QueueService/Enqueue": _sent(pb.EnqueueRequest, pb.EnqueueResponse, problem_of_request),
         "QueueService/CheckCompletion": _sent(pb.CheckCompletionRequest, pb.CheckCompletionResponse),
         "QueueService/WaitCompletion": _sent(pb.WaitCompletionRequest, pb.WaitCompletionResponse),
         "QueueService/Dequeue": _taken(pb.DequeueRequest, pb.DequeueResponse),
         "QueueService/Settle": _taken(pb.SettleRequest, pb.SettleResponse),
-        "QueueService/Reply": _taken(pb.ReplyRequest, pb.ReplyResponse),
+        "QueueService/Reply": _taken(pb.ReplyRequest, pb.ReplyResponse, _costly_reply),
         BROWSE_PAGE: _both(pb.BrowsePageRequest, pb.BrowsePageResponse, MESSAGE_CODE_GET_STATS),
         GET_QUEUE: _both(admin_pb2.GetQueueRequest, admin_pb2.GetQueueResponse, MESSAGE_CODE_GET_STATS, "name"),
     }
@@ -96,7 +107,7 @@ class StreamWay(NamedTuple):
 
 STREAMS: Mapping[str, StreamWay] = MappingProxyType(
     {
-        "QueueService/Produce": StreamWay(pb.ProduceRequest, RELATIONSHIP_PRODUCER, ProduceFrames),
+        PRODUCE: StreamWay(pb.ProduceRequest, RELATIONSHIP_PRODUCER, ProduceFrames),
         "QueueService/Consume": StreamWay(pb.ConsumeRequest, RELATIONSHIP_CONSUMER, ConsumeFrames),
     }
 )
@@ -141,6 +152,10 @@ def problem_of_relationship(proxy: Proxy, wanted: Relationship) -> Failed | None
 
 def there(way: ProxyWay, request: Any, queue: str) -> bytes:
     """The same request, as the other manager reads it: the identity in it stays, the epoch was one of ours."""
+    if isinstance(request, pb.SettleRequest):
+        for settlement in request.settlements:
+            if settlement.queue == request.queue:
+                settlement.ClearField("queue")  # a macro queue there finds who holds the lease
     setattr(request, way.name, queue)
     if "epoch" in request.DESCRIPTOR.fields_by_name:
         request.ClearField("epoch")
@@ -149,16 +164,24 @@ def there(way: ProxyWay, request: Any, queue: str) -> bytes:
 
 
 def here(reply: Any, proxy: Proxy, header: ResponseHeader) -> None:
-    """The answer as a client here reads it; `header`: of this pair, now."""
+    """The answer as a client here reads it; `header`: of this pair, now. A member of a macro queue there is no name
+    here, where a queue may be called so too; what it gave is settled by the proxy's name, as its lease says.
+    """
     if isinstance(reply, pb.EnqueueResponse) and not reply.id_epoch:  # else one more proxy has said it
         reply.id_epoch = reply.header.epoch
     take_header(reply.header, header)
     if isinstance(reply, admin_pb2.GetQueueResponse):
         reply.queue.name = proxy.name
+    elif isinstance(reply, pb.DequeueResponse):
+        reply.ClearField("member_queue")
 
 
-def wait_of(request: Any) -> float:
-    """Seconds that the call itself may take."""
+def wait_of(request: Any, left_s: float | None = None) -> float:
+    """Seconds that the call itself may take. `left_s`: that its caller waits for it, which is how long a WaitCompletion
+    takes that does not say; None: its caller does not say either.
+    """
     if "wait" not in request.DESCRIPTOR.fields_by_name:
         return 0.0
+    if isinstance(request, pb.WaitCompletionRequest) and not request.HasField("wait"):
+        return max(0.0, (left_s or 0.0) - CALL_S)
     return max(0.0, float(request.wait.seconds) + float(request.wait.nanos) / 1e9)

@@ -66,20 +66,27 @@ async def test_an_answer_says_of_each_refusal_in_it_whether_it_is_certain() -> N
     assert to_error(found[1].refused).definite
 
 
-async def refused_by(place: Place) -> tuple[grpc.StatusCode, TandemqError]:
+async def refused_by(place: Place, *, remembers: bool = True) -> tuple[grpc.StatusCode, TandemqError]:
     """What a call is refused with."""
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await answered_by(place)
+        await answered_by(place, remembers=remembers)
     return caught.value.code(), from_rpc_error(caught.value)
 
 
-async def answered_by(place: Place) -> bytes:
+async def answered_by(place: Place, *, remembers: bool = True) -> bytes:
     """A real call over a socket, which `unary` answers from there."""
 
     async def call(request: bytes, context: Any) -> bytes:
         members: Any = place
         return await forward.unary(
-            members, "Forwarding/Call", request, context, lambda: place.domain, place.answer, doubt=doubted
+            members,
+            "Forwarding/Call",
+            request,
+            context,
+            lambda: place.domain,
+            place.answer,
+            doubt=doubted,
+            remembers=remembers,
         )
 
     handler = grpc.method_handlers_generic_handler(
@@ -118,3 +125,12 @@ async def test_whoever_refuses_for_good_knows_the_call_by_its_identity(reason: s
     assert (error.reason, error.definite) == (reason, definite)
     _, error = await refused_by(Place(failed))
     assert (error.reason, error.definite) == (reason, True)
+
+
+async def test_where_another_manager_alone_knows_the_call_a_refusal_here_says_nothing_of_an_earlier_attempt() -> None:
+    """A proxy that is removed between two attempts: the first one may have been done by the manager it led to."""
+    gone = Failed(Reason.REASON_QUEUE_NOT_FOUND, "there is no queue 'p'", {}, None)
+    code, error = await refused_by(Place(Moved("the mastership moved"), gone), remembers=False)
+    assert (code, error.reason, error.definite) == (grpc.StatusCode.ABORTED, "QUEUE_NOT_FOUND", False)
+    _, error = await refused_by(Place(gone), remembers=False)
+    assert error.definite

@@ -12,6 +12,7 @@ from tandemq.v1.macro_service_pb2 import RELATIONSHIP_UNSPECIFIED
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tandemq.v1.queue_service_pb2 import (
     ConsumeOpen,
+    ConsumePing,
     ConsumeRequest,
     ConsumeResponse,
     ConsumeSettle,
@@ -86,4 +87,15 @@ def test_a_consumer_is_given_messages_of_the_proxy() -> None:
     shown = ConsumeResponse.FromString(frames.here(given, HERE)).deliveries
     assert shown == Deliveries(header=HERE, queue="p", lease_id=7)
     of_member = ConsumeResponse(deliveries=Deliveries(header=THERE, queue="orders.eu")).SerializeToString()
-    assert ConsumeResponse.FromString(frames.here(of_member, HERE)).deliveries.queue == "orders.eu"
+    of_member = frames.here(of_member, HERE)
+    assert ConsumeResponse.FromString(of_member).deliveries.queue == "p", "a member of a macro queue is no name here"
+
+
+def test_a_consumer_opens_under_the_name_there_in_whatever_order_its_fields_come() -> None:
+    """Else it would have the queue there that is called as the proxy is here, with the rights of this manager."""
+    opening = ConsumeRequest(open=ConsumeOpen(queue="p", client_id=b"c")).SerializeToString()
+    for before in (ConsumeRequest(ping=ConsumePing()).SerializeToString(), b"\xf8\x07\x01"):  # field 127
+        sent = ConsumeRequest.FromString(ConsumeFrames(PROXY, "orders").there(before + opening))
+        assert sent.open.queue == "orders"
+    with pytest.raises(ValueError, match="must be open"):
+        ConsumeFrames(PROXY, "orders").there(ConsumeRequest(ping=ConsumePing()).SerializeToString())
