@@ -15,9 +15,11 @@ import grpc
 from replica.core.state.outcomes import Failed
 from replica.rpc.refusals import abort
 from replica.services.audited import line_of, outcome_of
+from replica.services.guard import WAITING
 from replica.tokens.judging import Believed, NotBelievedError, Rules, judge
 from tandemq.ambient import wall_ms
 from tandemq.credentials.caller import SHOWN
+from tandemq.errors import OUTCOME, UNKNOWN
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -78,7 +80,9 @@ class BearerDoor:
         return found
 
     async def until_it_ends(self, believed: Believed, path: str, context: Any, work: Awaitable[Any]) -> Any:
-        """What goes on for a while: ends with its token, and may be begun again with another one."""
+        """What goes on for a while: ends with its token, and may be begun again with another one. Of a call that waits
+        it is in doubt what it has been given by then: whoever repeats it gets the same.
+        """
         limit = asyncio.timeout(max(0.0, believed.ends_s - wall_ms() / 1000))
         try:
             async with limit:
@@ -86,8 +90,11 @@ class BearerDoor:
         except TimeoutError:
             if not limit.expired():
                 raise
+        facts = {"why": "time", "principal": believed.who}
         text = "the token of this stream has expired: open it again with a new one, and repeat what is unanswered"
-        failed = Failed(Reason.REASON_TOKEN_EXPIRED, text, {"why": "time", "principal": believed.who}, 0)
+        if path in WAITING:
+            text, facts[OUTCOME] = "the token has expired while the call waited: repeat it with a new one", UNKNOWN
+        failed = Failed(Reason.REASON_TOKEN_EXPIRED, text, facts, 0)
         return await self._refuse(path, context, failed)
 
     async def _judged(self, token: str, now_s: float) -> Believed:
@@ -163,8 +170,11 @@ def _behind(door: BearerDoor, path: str, plain: Any) -> Any:
 
     of = {"request_deserializer": plain.request_deserializer, "response_serializer": plain.response_serializer}
     if plain.unary_unary is not None:
+        waiting = lasting(plain.unary_unary)
 
         async def unary(request: Any, context: Any) -> Any:
+            if path in WAITING:
+                return await waiting(request, context)
             return await plain.unary_unary(request, ShownToken(context, await door.believed(path, context)))
 
         return grpc.unary_unary_rpc_method_handler(unary, **of)

@@ -250,6 +250,18 @@ async def test_a_stream_ends_with_its_token_by_name(pair: Cluster) -> None:
     assert (error.reason, error.retryable, error.retry_after) == ("TOKEN_EXPIRED", True, timedelta(0))
 
 
+async def test_a_call_that_waits_ends_with_its_token_and_may_be_repeated(pair: Cluster) -> None:
+    """It might wait for years, and be given messages all the time."""
+    for member in await roles(pair):
+        async with calling(pair, member) as stub:
+            request = pb.DequeueRequest(queue="orders", request_id=new_id(), filter={"selector": "nobody = 'sends it'"})
+            request.wait.FromSeconds(10 * int(OUTER_S))
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await stub.Dequeue(request, metadata=with_token(tokens.token("shop", exp=soon())), timeout=OUTER_S)
+        error = from_rpc_error(caught.value)
+        assert (error.reason, error.retryable, error.definite) == ("TOKEN_EXPIRED", True, False)
+
+
 async def test_a_producer_goes_on_with_the_next_token(pair: Cluster, tmp_path: Path) -> None:
     _, replica = await roles(pair)
 
