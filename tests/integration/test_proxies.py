@@ -256,6 +256,14 @@ async def test_a_queue_that_is_not_as_expected_fails_the_proxy_until_it_is(east:
     await east.enqueue(proxy, [b"1"])
 
 
+async def test_a_macro_queue_is_no_queue_that_one_leads_to(east: aio.Client, west: aio.Client) -> None:
+    await west.create_macro(macro := new_name("macro"))
+    await east.create_proxy(proxy := new_name("proxy"), f"//west/{macro}")
+    shown = await until_state(east, proxy, ProxyState.FAILED)
+    assert shown.why.startswith("QUEUE_NOT_FOUND")
+    assert f"{macro} is a macro queue" in shown.why
+
+
 async def test_another_manager_at_the_address_is_refused_by_name(
     pairs: Pairs, east: aio.Client, west: aio.Client
 ) -> None:

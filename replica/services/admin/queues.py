@@ -457,7 +457,10 @@ class AdminHandlers:
         async def local(domain: Domain) -> Answered:
             machine = domain.shared.machine
             if machine is None or machine.queue_id(parsed.name) is None:
-                return refusal(Reason.REASON_QUEUE_NOT_FOUND, f"there is no queue {parsed.name!r}; create it first")
+                text = f"there is no queue {parsed.name!r}; create it first"
+                if machine is not None and parsed.name in machine.state.macros.by_name:
+                    text = f"{parsed.name} is a macro queue and no queue; name a member, or look at it with GetMacro"
+                return refusal(Reason.REASON_QUEUE_NOT_FOUND, text)
             info = self.info(domain, parsed.name)
             if not await self._committed(domain, context):
                 return Moved("the mastership moved; repeat the call")
