@@ -77,7 +77,7 @@ from replica.services.proxies.door import ProxyDoor
 from replica.services.proxies.keeper import Keeper
 from storage.errors import StorageError
 from tandemq.ambient import monotonic_ms, random_bytes
-from tandemq.config_links import endpoints_of
+from tandemq.config_links import endpoints_of, routes_of
 from tandemq.errors import error_of
 from tandemq.finding.directory import Directory
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -242,7 +242,7 @@ class Manager:
         node.on_tick.append(operator.look)
         self._watch_credentials(node, operator)
         agent = Agent(members, reports, endpoints_of(config.links))
-        members.directory = Directory(agent.resolvers)
+        members.directory, members.routes = Directory(agent.resolvers), routes_of(config.links)
         node.on_tick.append(agent.look)
         health = Health(node, members, self._open_ports)
         upkeeps: list[Maintenance] = []

@@ -115,6 +115,8 @@ class Members:
         node.on_tick.append(lambda _now: self.doubting.look(tuple(self.by_name.values())))
         self.directory: Directory | None = None
         """Where other managers are; None: nothing is sent on from here."""
+        self.routes: dict[str, str] = {}
+        """By manager: who sends on to it what is for it; all others are reached from here (X5)."""
         self.access: Access | None = None
         """What callers may do; None: everything, connections are plain."""
         self.looking = asyncio.Lock()

@@ -200,12 +200,12 @@ def xmit_config(members: Members, domain: Domain) -> admin_pb2.QueueConfig:
 
 
 async def problem_of_target(members: Members, target: Destination) -> Failed | None:
-    """Why no message can be kept for that manager: nobody knows it (MANAGER_NOT_FOUND). Whether it has the domain it
-    alone knows, and may be away: messages for one that it has not wait.
+    """Why no message can be kept for that manager: nobody knows it, or the one that sends on to it (MANAGER_NOT_FOUND).
+    Whether it has the domain it alone knows, and may be away: messages for one that it has not wait.
     """
     assert members.directory is not None, "a member that serves clients has one"
     try:
-        await members.directory.find(target.manager)
+        await members.directory.find(members.routes.get(target.manager, target.manager))
     except TandemqError as error:
         return Failed(_reason(error), error.message, dict(error.metadata), None)
     return None

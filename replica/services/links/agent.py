@@ -85,7 +85,8 @@ class Agent:
 
             carrier = Carrier(self.members, self.reports, domain, queue, target)
             self.carriers[key] = carrier
-            named, policy = Target((), "the transmission queue", manager=target.manager), retry.Policy(total_s=CALL_S)
+            manager, policy = carrier.gateway or target.manager, retry.Policy(total_s=CALL_S)
+            named = Target((), "the transmission queue", manager=manager)
             client = aio.Client(named, policy, open_channel=self.members.open, resolvers=[self.linked()])
             task = self.members.node.spawn(carrier.run(client))
             task.add_done_callback(lambda _done: self.carriers.pop(key, None))

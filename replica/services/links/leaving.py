@@ -25,7 +25,7 @@ from replica.core.ordering.reaction_reports import OUTCOME, REPORT
 from replica.machine.state.segments import PRIORITY_DEFAULT
 from replica.machine.state.system_names import DEAD, is_dead
 from replica.services.elsewhere import DEDUP_ID, next_hop
-from tandemq.finding.names import parse_queue
+from tandemq.finding.names import is_full, parse_queue
 from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.message_pb2 import Message
 
@@ -72,15 +72,16 @@ def has_no_place_there(rows: Sequence[Bound], refusal: TandemqError) -> bool:
 
 
 class Bound(NamedTuple):
-    """A message on its way, and its queue at the target."""
+    """A message on its way, and its queue at whoever gets it: full names are sent on."""
 
     queue: str
     message: Message
 
 
-def leaving_of(row: DeliveredMessage, now_ms: int, source: str) -> Bound:
+def leaving_of(row: DeliveredMessage, now_ms: int, source: str, *, sent_on: bool = False) -> Bound:
     """What time it has left to live is what it gets there; what delayed it is over. `source`: what this manager is
-    called by those who get messages of it. The row is the caller's to give away: its message is changed in place.
+    called by those who get messages of it; `sent_on`: who gets it now is not its target, and needs the full name. The
+    row is the caller's to give away: its message is changed in place.
     """
     message = row.message
     full_name = message.properties[TO].text
@@ -105,7 +106,7 @@ def leaving_of(row: DeliveredMessage, now_ms: int, source: str) -> Bound:
     if message.HasField("ttl") and message.ttl.ToMilliseconds() > 0:
         left_ms = row.enqueue_time.ToMilliseconds() + message.ttl.ToMilliseconds() - now_ms
         message.ttl.FromMilliseconds(max(1, left_ms))
-    return Bound(parse_queue(full_name).queue if full_name else "", message)
+    return Bound(full_name if sent_on or not full_name else parse_queue(full_name).queue, message)
 
 
 def _leave_versions(message: Message, row: DeliveredMessage) -> None:
@@ -221,5 +222,5 @@ def dead_here(row: Bound, target: Destination, reason: str) -> Message:
     _stay_on_disk(found)
     if row.queue != DEAD:  # else it was refused before, and says why
         found.properties[REASON].text = reason
-        found.properties[ORIGIN_QUEUE].text = f"//{target}/{row.queue}"
+        found.properties[ORIGIN_QUEUE].text = row.queue if is_full(row.queue) else f"//{target}/{row.queue}"
     return found
