@@ -122,6 +122,10 @@ class Members:
         self.looking = asyncio.Lock()
         """Held by the one who looks for all whose filter found nothing yet."""
 
+    def reached_by(self, manager: str) -> str:
+        """Who is given what is for it: itself, or who sends on to it."""
+        return self.routes.get(manager, manager)
+
     def on_change(self) -> None:
         """A role has changed: whoever waits for a master looks again."""
         self.changed.set()

@@ -205,7 +205,7 @@ async def problem_of_target(members: Members, target: Destination) -> Failed | N
     """
     assert members.directory is not None, "a member that serves clients has one"
     try:
-        await members.directory.find(members.routes.get(target.manager, target.manager))
+        await members.directory.find(members.reached_by(target.manager))
     except TandemqError as error:
         return Failed(_reason(error), error.message, dict(error.metadata), None)
     return None

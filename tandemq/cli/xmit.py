@@ -15,7 +15,7 @@ from tandemq.cli.session import run
 if TYPE_CHECKING:
     from tandemq.client.aio import Client, ReleasedTransmission, Transmission
 
-COLUMNS = ("manager", "messages", "state", "waiting_seconds", "last_batch", "addresses", "why")
+COLUMNS = ("manager", "messages", "state", "waiting_seconds", "last_batch", "via", "addresses", "why")
 domain_option = click.option("--domain", default="", help="Default: main, or local on an unpaired manager.")
 
 
@@ -108,4 +108,5 @@ def facts_of(found: Transmission) -> dict[str, Any]:
         "open_batches": list(found.open_batches),
         "open_messages": found.open_messages,
         "addresses": list(found.addresses),
+        "via": found.via,
     }

@@ -46,6 +46,8 @@ class Transmission(NamedTuple):
     open_messages: int
     addresses: tuple[str, ...]
     """host:port; none: nobody who was asked knows."""
+    via: str = ""
+    """The manager that sends it on; empty: this one reaches the target."""
 
 
 class ReleasedTransmission(NamedTuple):
@@ -79,6 +81,7 @@ async def list_transmissions(client: Linked, *, domain: str = "") -> list[Transm
             tuple(each.open_batches),
             each.open_messages,
             tuple(each.addresses),
+            each.via,
         )
         for each in found.transmissions
     ]

@@ -801,7 +801,7 @@ class ListTransmissionsRequest(_message.Message):
     def __init__(self, domain: _Optional[str] = ...) -> None: ...
 
 class Transmission(_message.Message):
-    __slots__ = ("target", "queue", "messages", "state", "waiting", "why", "last_batch", "open_batches", "open_messages", "addresses")
+    __slots__ = ("target", "queue", "messages", "state", "waiting", "why", "last_batch", "open_batches", "open_messages", "addresses", "via")
     TARGET_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
@@ -812,6 +812,7 @@ class Transmission(_message.Message):
     OPEN_BATCHES_FIELD_NUMBER: _ClassVar[int]
     OPEN_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     ADDRESSES_FIELD_NUMBER: _ClassVar[int]
+    VIA_FIELD_NUMBER: _ClassVar[int]
     target: str
     queue: str
     messages: int
@@ -822,7 +823,8 @@ class Transmission(_message.Message):
     open_batches: _containers.RepeatedScalarFieldContainer[int]
     open_messages: int
     addresses: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, target: _Optional[str] = ..., queue: _Optional[str] = ..., messages: _Optional[int] = ..., state: _Optional[_Union[TransmissionState, str]] = ..., waiting: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., why: _Optional[str] = ..., last_batch: _Optional[int] = ..., open_batches: _Optional[_Iterable[int]] = ..., open_messages: _Optional[int] = ..., addresses: _Optional[_Iterable[str]] = ...) -> None: ...
+    via: str
+    def __init__(self, target: _Optional[str] = ..., queue: _Optional[str] = ..., messages: _Optional[int] = ..., state: _Optional[_Union[TransmissionState, str]] = ..., waiting: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., why: _Optional[str] = ..., last_batch: _Optional[int] = ..., open_batches: _Optional[_Iterable[int]] = ..., open_messages: _Optional[int] = ..., addresses: _Optional[_Iterable[str]] = ..., via: _Optional[str] = ...) -> None: ...
 
 class ListTransmissionsResponse(_message.Message):
     __slots__ = ("header", "transmissions")

@@ -89,6 +89,8 @@ async def test_x5_a_manager_in_between_sends_on_what_is_not_for_it(pairs: Three)
         assert await is_empty(west, orders)
         await until(lambda: is_empty(east, "SYSTEM.XMIT/north"), "west has all of it")
         await until(lambda: is_empty(west, "SYSTEM.XMIT/north"), "north has all of it")
+        (link,) = (each for each in await east.list_transmissions() if each.target == "north")
+        assert (link.via, link.addresses) == ("west", (*pairs.west.endpoints,))
 
 
 async def test_x5_what_the_last_one_refuses_for_ever_is_a_dead_letter_there(pairs: Three) -> None:

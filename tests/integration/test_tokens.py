@@ -31,7 +31,7 @@ from tandemq.credentials.development import prepare
 from tandemq.errors import NotFound, TandemqError, from_rpc_error
 from tandemq.v1 import queue_service_pb2 as pb
 from tandemq.v1 import queue_service_pb2_grpc as pb_grpc
-from tests.integration.support import new_id, roles
+from tests.integration.support import new_id, roles, stopped_at_end
 from tests.support import tokens
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S, until
@@ -183,6 +183,30 @@ async def test_a_token_of_4_mb_is_refused_before_anybody_reads_it(pair: Cluster,
         if caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
             assert "metadata size" in (caught.value.details() or "")
         await send(stub, with_token(tokens.token()))
+
+
+async def test_while_nobody_says_which_keys_are_believed_a_token_may_be_shown_again(
+    pair: Cluster, tmp_path: Path
+) -> None:
+    """That is no fault of the token. Whoever has a certificate is served as ever."""
+    said = Tokens(
+        keys="https://127.0.0.1:1/jwks.json",  # nobody answers there
+        keys_authority=str(authority(pair)),
+        issuer=tokens.ISSUER,
+        audience=tokens.AUDIENCE,
+    )
+    alone = patient(tmp_path, secured=Path(pair.credentials).parent, operators=["ops"])
+    alone.settings = {name: {"listen_bearer": port_of(alone, name), "tokens": said} for name in ("a", "b")}
+    async with stopped_at_end(alone):
+        await alone.start()
+        async with calling(alone, "a") as stub:
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await send(stub, with_token(tokens.token("billing")))
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        error = from_rpc_error(caught.value)
+        assert (error.reason, error.definite) == ("TOKEN_KEYS_MISSING", True)
+        async with aio.connect(alone.target, credentials=alone.credentials, timeout=OUTER_S) as ops:
+            await ops.create_queue("orders")
 
 
 async def test_whoever_has_a_token_is_no_member(pair: Cluster) -> None:

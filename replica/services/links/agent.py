@@ -85,7 +85,7 @@ class Agent:
 
             carrier = Carrier(self.members, self.reports, domain, queue, target)
             self.carriers[key] = carrier
-            manager, policy = carrier.gateway or target.manager, retry.Policy(total_s=CALL_S)
+            manager, policy = self.members.reached_by(target.manager), retry.Policy(total_s=CALL_S)
             named = Target((), "the transmission queue", manager=manager)
             client = aio.Client(named, policy, open_channel=self.members.open, resolvers=[self.linked()])
             task = self.members.node.spawn(carrier.run(client))

@@ -107,8 +107,8 @@ class Carrier:
         self.members, self.reports = members, reports
         self.domain, self.queue, self.target = domain, queue.name, target
         self.queue_id = queue.queue_id
-        self.gateway = members.routes.get(target.manager, "")
-        """Who sends on what is for the target, by names that are still full; empty: this manager reaches it."""
+        self.is_sent_on = target.manager in members.routes
+        """By another manager, to which names go as they are, full; else this manager reaches the target."""
         place = domain.shared.name if domain.shared.name != LOCAL else f"{LOCAL}@{members.member}"  # each has its own
         self.source = f"{members.pair or members.member}/{place}"
         self.writer = f"{CONSUMER}/{self.source}/{target}"
@@ -137,7 +137,7 @@ class Carrier:
     async def run(self, client: aio.Client) -> None:
         """As long as this member serves the queue."""
         async with client:
-            domain = "" if self.gateway else self.target.domain
+            domain = "" if self.is_sent_on else self.target.domain
             far = self.far = FarSide(client, self.writer, self.members.pair or self.members.member, domain)
             while self.serves:
                 self.wake.clear()
@@ -243,7 +243,7 @@ class Carrier:
                 raise NotHere
             slices = machine.segments_of(lease.queue_id, piece)
             for row in bodies.rows_of(store, shared, self.queue, lease.lease_id, slices):
-                bound = leaving_of(row, now_ms, self.source, sent_on=bool(self.gateway))
+                bound = leaving_of(row, now_ms, self.source, sent_on=self.is_sent_on)
                 size += bound.message.ByteSize()
                 properties += len(bound.message.properties)
                 if rows and (size > SENT_BYTES_MAX or properties > SENT_PROPERTIES_MAX):
@@ -380,7 +380,7 @@ class Carrier:
         assert machine is not None
         slices = machine.segments_of(self.queue_id, ranges, delivered=False)
         for row in bodies.rows_of(node.store, self.domain.shared, self.queue, 0, slices):
-            yield leaving_of(row, node.clock.now_ms(), self.source, sent_on=bool(self.gateway))
+            yield leaving_of(row, node.clock.now_ms(), self.source, sent_on=self.is_sent_on)
 
     def _open(self) -> list[tuple[int, Lease]]:
         """By number: those that hold anything."""

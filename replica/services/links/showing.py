@@ -56,7 +56,9 @@ class LinkHandlers:
             found = [(target, each) for each in machine.state.queues.values() if (target := target_of(each.name))]
             found.sort(key=lambda each: each[0])
             rows = [self._row_of(domain, queue, target) for target, queue in found]
-            places = await asyncio.gather(*(self._addresses(target.manager) for target, _ in found))
+            places = await asyncio.gather(
+                *(self._addresses(self.members.reached_by(each.manager)) for each, _ in found)
+            )
             for row, endpoints in zip(rows, places, strict=True):
                 row.addresses.extend(endpoints)
             header = header_of(self.members, domain)
@@ -71,6 +73,7 @@ class LinkHandlers:
         row = pb.Transmission(
             target=str(target),
             queue=queue.name,
+            via=self.members.routes.get(target.manager, ""),
             messages=queue.length,
             state=pb.TRANSMISSION_STATE_CARRYING if queue.length else pb.TRANSMISSION_STATE_IDLE,
             last_batch=last_batch(machine.state, queue, CONSUMER),

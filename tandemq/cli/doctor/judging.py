@@ -249,7 +249,8 @@ def _link(of: LinkOf) -> Finding:
         waits = f"{text}, since {link.waiting.ToTimedelta().total_seconds():.0f} s: {link.why}"
         return LINKS.warn(about, waits, step, messages=link.messages)
     if not link.addresses:
-        step = f"enter {link.target.partition(':')[0]} in links.managers of both members, or in a resolver's file"
+        manager = link.via or link.target.partition(":")[0]
+        step = f"enter {manager} in links.managers of both members, or in a resolver's file"
         return LINKS.warn(about, f"{text}, and nobody who was asked knows where it is", step, messages=link.messages)
     return LINKS.ok(about, text, messages=link.messages)
 

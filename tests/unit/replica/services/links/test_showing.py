@@ -73,6 +73,7 @@ async def test_a_link_that_stands_still_says_why_and_since_when(managers: Manage
             assert "orders" in row.pop("why")
             assert row == {
                 "manager": "west",
+                "via": "",
                 "queue": XMIT,
                 "messages": 2,
                 "state": "waiting",
