@@ -82,6 +82,8 @@ async def serve(
     if own is None or found is None:
         await abort(context, refusal(Reason.REASON_QUEUE_NOT_FOUND, f"queue {opening.queue!r} was deleted"))
     pair, queue = found
+    if (problem := _problem(members, opening, queue, context)) is not None:  # it may have lost its place meanwhile
+        await abort(context, problem)
     sides = members.node.sides
     own.orders.set_now(members.node.clock.now_ms())
     anew = not opening.HasField("last_lease_id")
