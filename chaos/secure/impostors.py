@@ -194,7 +194,7 @@ async def _as_link(port: Port, directory: Path) -> str:
 
 
 async def _refusal(call: Awaitable[Any]) -> str:
-    """PERMISSION_DENIED, and by whom; anything else is none."""
+    """The reason of a refusal, or its status, where that is PERMISSION_DENIED; anything else is none."""
     try:
         await call
     except grpc.aio.AioRpcError as error:

@@ -1,4 +1,4 @@
-"""What goes with a call that another manager's proxy has sent: through how many it came, and for whom it is meant.
+"""What goes with a call of another manager's proxy: through how many managers it came, and which one is meant.
 
 Decides nothing about the call itself.
 """

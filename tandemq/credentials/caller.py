@@ -10,7 +10,7 @@ from tandemq.credentials.names import who_of
 URI, CERTIFICATE = "peer_uri", "x509_pem_cert"
 """Where gRPC has the URIs of a certificate that it has verified, and the certificate itself."""
 SHOWN = "tandemq_principal"
-"""Where a call that came with a token has whom it names (`replica.services.bearer`); gRPC itself has no such entry."""
+"""Where a call with a token has its principal (`replica.services.bearer`); gRPC itself has no such entry."""
 KEPT = 1_024
 
 

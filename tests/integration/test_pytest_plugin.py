@@ -115,7 +115,7 @@ def test_a_pair_is_there_may_be_hurt_and_is_gone_afterwards(pytester: pytest.Pyt
 
 
 def test_the_pair_asks_who_somebody_is_and_what_he_may(pytester: pytest.Pytester) -> None:
-    """The last test has the same pair as the first, kept: it is not told what was granted before."""
+    """The last test has the same pair as the first, kept: it knows nothing of what was granted before."""
     pytester.makepyfile(
         """
         import os, subprocess, sys

@@ -12,9 +12,9 @@ from replica.node.access import PRINCIPAL, Access
 from replica.services.needs import NEEDS, SEE, Need
 
 
-@bug("hop-believed-from-anybody", "R006", "Whoever says for whom he calls is believed.", "rights")
+@bug("hop-believed-from-anybody", "R006", "Any caller that names another principal is believed.", "rights")
 def hop_is_believed_from_anybody(patch: Patch) -> None:
-    """Whoever says for whom he calls is believed, and not the other member alone."""
+    """Any caller that names another principal is believed, and not the other member alone."""
     original = Access.caller
 
     def caller(self: Access, context: Any) -> str:

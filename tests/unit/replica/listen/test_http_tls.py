@@ -79,7 +79,7 @@ def test_a_certificate_of_another_authority_is_refused_in_the_handshake(port: Po
     stranger.load_cert_chain(port.of("stranger") / "cert.pem", port.of("stranger") / "key.pem")
     try:
         answer = port.ask("/livez", stranger)
-    except OSError:  # as OpenSSL tells it
+    except OSError:  # as OpenSSL reports it
         answer = ""
     assert answer == ""
     assert port.ask("/livez", port.context()).startswith("HTTP/1.1 200 ")
