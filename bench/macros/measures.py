@@ -13,8 +13,7 @@ from datetime import timedelta
 
 from bench.growth.meter import cpu_us
 from bench.peers.place import BenchError
-from bench.twins.figures import Single
-from bench.units.figures import Bound, Figure, Turn
+from bench.turns.figures import Bound, Figure, Single, Turn
 from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.client.macros import MacroPolicy, Relationship

@@ -23,9 +23,8 @@ from bench.machine import facts
 from bench.macros.measures import QUICK, Size, World, measured
 from bench.peers.place import KEPT, BenchError, Place, Strangers, stoppable
 from bench.tables import aligned
-from bench.twins.figures import Single, row
-from bench.units.figures import Figure, Missing
-from bench.units.unused import unused
+from bench.turns.figures import Figure, Missing, Single, row
+from bench.turns.unused import unused
 from chaos.cluster import Cluster
 from tandemq import aio
 

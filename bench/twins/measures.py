@@ -21,8 +21,7 @@ from typing import Any
 
 from bench.growth.meter import cpu_us
 from bench.peers.place import BenchError
-from bench.twins.figures import Single
-from bench.units.figures import Bound, Figure, Turn
+from bench.turns.figures import Bound, Figure, Single, Turn
 from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.demo.rows import flights

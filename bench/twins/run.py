@@ -24,13 +24,13 @@ from bench.loops import loop_factory
 from bench.machine import facts
 from bench.peers.place import KEPT, BenchError, Place, Strangers, stoppable
 from bench.tables import aligned
-from bench.twins.figures import KEYS, Single, row
+from bench.turns.figures import Figure, Missing, Single, row
+from bench.turns.unused import unused
 from bench.twins.measures import QUICK, Size, World, enqueue, lockstep, replay_per_s, takeover_ms
-from bench.units.figures import Figure, Missing
-from bench.units.unused import unused
 from chaos.cluster import Cluster
 from tandemq import aio
 
+KEYS = ("enqueue", "lockstep", "priority", "unused", "takeover_ms", "replay_per_s")
 NO_SELECTION = "not measured yet: delivery by lockstep SELECTED beside PLAIN"
 MEASURES: dict[str, Callable[[World], Awaitable[Figure | Single]]] = {
     "enqueue": enqueue,

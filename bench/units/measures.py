@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 from bench.growth.meter import cpu_us
-from bench.units.figures import Bound, Figure, Turn
+from bench.turns.figures import Bound, Figure, Turn
 from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.client.filtering import Where

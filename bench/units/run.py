@@ -25,7 +25,8 @@ from bench.loops import loop_factory
 from bench.machine import facts
 from bench.peers.place import KEPT, BenchError, Place, Strangers, stoppable
 from bench.tables import aligned
-from bench.units.figures import KEYS, Bound, Figure, Missing, row
+from bench.turns.figures import Bound, Figure, Missing, row
+from bench.turns.unused import unused
 from bench.units.measures import (
     QUICK,
     TARGET,
@@ -39,11 +40,11 @@ from bench.units.measures import (
     units_a_second,
 )
 from bench.units.postgres import PostgresWorkers
-from bench.units.unused import unused
 from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.config_links import Links
 
+KEYS = ("unused", "batch_cost", "latency", "against_postgres", "against_artemis", "sticky", "react_by_id", "link")
 NO_TRANSACTION = (
     "Artemis takes no acknowledgement into a transaction of STOMP (its log: AMQ222070), so there is no such unit"
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.units.figures import KEYS
+from bench.units.run import KEYS
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -1,11 +1,11 @@
-"""What a message costs that has nothing to do with units, reactions or links: instructions, beside those of before."""
+"""What a message costs that has nothing to do with what is measured: instructions, beside those of before."""
 
 from __future__ import annotations
 
 import json
 
 from bench.guard.run import BASELINE, GuardError, about, counted
-from bench.units.figures import Bound, Figure, Missing, Turn
+from bench.turns.figures import Bound, Figure, Missing, Turn
 
 
 def unused(*, quick: bool) -> Figure | Missing:

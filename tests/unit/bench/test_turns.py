@@ -1,8 +1,8 @@
-"""How turns become a key of `build/bench/units.json`."""
+"""How turns become a key of a document."""
 
 from __future__ import annotations
 
-from bench.units.figures import Bound, Figure, Missing, Turn, row
+from bench.turns.figures import Bound, Figure, Missing, Turn, row
 
 TURNS = [Turn(2.0, 1.0), Turn(9.0, 3.0), Turn(1.0, 1.0)]
 
