@@ -7,13 +7,13 @@ the shortest queue for a batch, and the oldest message of all for a delivery. Pr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from bench.growth.meter import cpu_us
 from bench.peers.place import BenchError
 from bench.turns.figures import Bound, Figure, Single, Turn
+from bench.turns.taking import Step, in_turns, members_cpu_us
 from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.client.macros import MacroPolicy, Relationship
@@ -25,8 +25,6 @@ NEVER = 1_000_000_000
 WAIT = timedelta(seconds=30)
 AT_ONCE = 50
 """Calls that make members."""
-
-Step = Callable[[], Awaitable[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,30 +47,13 @@ class World:
     client: aio.Client
     size: Size
 
-    def cpu_us(self) -> float:
-        """Of both members, so far."""
-        return sum(cpu_us(self.pair.children[name].pid or 0) for name in self.pair.members)
-
-    async def turns(self, ours: Step, beside: Step) -> list[Turn]:
-        """Who is first changes; what is made on first use is made before."""
-        await ours(), await beside()
-        found = []
-        for number in range(self.size.turns):
-            if number % 2:
-                second = await beside()
-                found.append(Turn(await ours(), second))
-            else:
-                first = await ours()
-                found.append(Turn(first, await beside()))
-        return found
-
     async def make(self, queue: str) -> None:
         await self.client.create_queue(queue, QueueConfig(max_length=NEVER, max_bytes=0))
 
     async def through(self, sent: str, received: str) -> float:
         """Microseconds of a message that is sent to one name and received from another one."""
         client, payloads = self.client, [PAYLOAD] * BATCH
-        before = self.cpu_us()
+        before = members_cpu_us(self.pair)
         for _ in range(self.size.batches):
             await client.enqueue(sent, payloads)
             left = BATCH
@@ -82,7 +63,7 @@ class World:
                     raise BenchError(f"{received} gave nothing for {WAIT.seconds} s, and {left} messages are there")
                 left -= len(got)
                 await got.ack()
-        return (self.cpu_us() - before) / self.size.batches / BATCH
+        return (members_cpu_us(self.pair) - before) / self.size.batches / BATCH
 
     async def over(self, name: str, count: int) -> Step:
         """A turn through macro queues over so many members."""
@@ -99,19 +80,21 @@ class World:
         return lambda: self.through(*ends)
 
 
-async def measured(world: World, keys: tuple[str, ...]) -> dict[str, Figure | Single]:
-    """`plain` is what stands beside `local8`, and that beside `local1000`."""
-    found: dict[str, Figure | Single] = {}
+async def local8(world: World, eight: Step) -> Figure:
+    """A message through macro queues over eight members, beside one through a queue."""
     await world.make("one")
-    eight = await world.over("eight", 8)
-    if {"plain", "local8"} & set(keys):
-        turns = await world.turns(eight, lambda: world.through("one", "one"))
-        what = "CPU us of both members a message through a queue, in batches of 100"
-        found["plain"] = Single(what, Bound(float("inf")), [turn.beside for turn in turns])
-        what = "a message through macro queues over 8 members / through a queue, in batches of 100"
-        found["local8"] = Figure(what, "CPU us of both members", Bound(1.25), turns)
-    if "local1000" in keys:
-        many = await world.over("many", world.size.many)
-        what = f"a message through macro queues over {world.size.many} members / over 8, in batches of 100"
-        found["local1000"] = Figure(what, "CPU us of both members", Bound(2.0), await world.turns(many, eight))
-    return found
+    turns = await in_turns(eight, lambda: world.through("one", "one"), world.size.turns)
+    what = "a message through macro queues over 8 members / through a queue, in batches of 100"
+    return Figure(what, "CPU us of both members", Bound(1.25), turns)
+
+
+def plain(beside_local8: Sequence[Turn]) -> Single:
+    what = "CPU us of both members a message through a queue, in batches of 100"
+    return Single(what, None, [turn.beside for turn in beside_local8])
+
+
+async def local1000(world: World, eight: Step) -> Figure:
+    """A message through as many members as one may have to look at, beside one through eight."""
+    many = await world.over("many", world.size.many)
+    what = f"a message through macro queues over {world.size.many} members / over 8, in batches of 100"
+    return Figure(what, "CPU us of both members", Bound(2.0), await in_turns(many, eight, world.size.turns))

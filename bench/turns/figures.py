@@ -67,7 +67,7 @@ class Single(NamedTuple):
     """The median of the turns, in the unit that its key names."""
 
     what: str
-    bound: Bound
+    bound: Bound | None
     turns: Sequence[float]
 
     @property
@@ -75,15 +75,16 @@ class Single(NamedTuple):
         return statistics.median(self.turns)
 
     @property
-    def met(self) -> bool:
-        return self.bound.met(self.value)
+    def met(self) -> bool | None:
+        """None where nothing is asked of it."""
+        return self.bound.met(self.value) if self.bound else None
 
     def document(self) -> dict[str, Any]:
         return {
             "value": round(self.value, 3),
             "n": len(self.turns),
             "spread": [round(min(self.turns), 3), round(max(self.turns), 3)],
-            "bound": str(self.bound),
+            "bound": str(self.bound) if self.bound else None,
             "met": self.met,
             "what": self.what,
             "turns": [round(each, 3) for each in self.turns],

@@ -14,14 +14,14 @@ import shutil
 import sys
 import time
 from asyncio.subprocess import DEVNULL, Process
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.growth.meter import cpu_us
 from bench.peers.place import BenchError
-from bench.turns.figures import Bound, Figure, Single, Turn
+from bench.turns.figures import Bound, Figure, Single
+from bench.turns.taking import in_turns, members_cpu_us
 from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.demo.rows import flights
@@ -38,8 +38,6 @@ PAYLOAD = b"x" * 200
 WAIT_S = 120.0
 LOOK_S = 0.005
 NEVER = 1_000_000_000
-
-Step = Callable[[], Awaitable[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +62,6 @@ class World:
     folder: Path
     size: Size
 
-    def cpu_us(self) -> float:
-        """Of both members, so far."""
-        return sum(cpu_us(self.pair.children[name].pid or 0) for name in self.pair.members)
-
-    async def turns(self, ours: Step, beside: Step) -> list[Turn]:
-        """Who is first changes; what is made on first use is made before."""
-        await ours(), await beside()
-        found = []
-        for number in range(self.size.turns):
-            if number % 2:
-                second = await beside()
-                found.append(Turn(await ours(), second))
-            else:
-                first = await ours()
-                found.append(Turn(first, await beside()))
-        return found
-
     async def make(self, queue: str, *, sided: bool) -> None:
         replication = REPLICATION_PRODUCER if sided else REPLICATION_FULL
         await self.client.create_queue(queue, QueueConfig(replication=replication, max_length=NEVER, max_bytes=0))
@@ -93,12 +74,12 @@ async def enqueue(world: World) -> Figure:
     puts = [PAYLOAD] * BATCH
 
     async def into(queue: str) -> float:
-        before = world.cpu_us()
+        before = members_cpu_us(world.pair)
         for _ in range(world.size.batches):
             await world.client.enqueue(queue, puts)
-        return (world.cpu_us() - before) / world.size.batches / BATCH
+        return (members_cpu_us(world.pair) - before) / world.size.batches / BATCH
 
-    turns = await world.turns(lambda: into("sided"), lambda: into("full"))
+    turns = await in_turns(lambda: into("sided"), lambda: into("full"), world.size.turns)
     what = "a message into a PRODUCER queue / into a FULL one, batches of 100"
     return Figure(what, "CPU us of both members", Bound(1.05), turns)
 
@@ -137,19 +118,19 @@ async def lockstep(world: World) -> Figure:
 
         async def by_two() -> float:
             await fill("steps")
-            before = world.cpu_us()
+            before = members_cpu_us(world.pair)
             await asyncio.gather(*(take(side, "steps") for side in sides))
             await emptied("steps")
-            return (world.cpu_us() - before) / count
+            return (members_cpu_us(world.pair) - before) / count
 
         async def by_one() -> float:
             await fill("one")
-            before = world.cpu_us()
+            before = members_cpu_us(world.pair)
             await take(client, "one")
             await emptied("one")
-            return (world.cpu_us() - before) / count
+            return (members_cpu_us(world.pair) - before) / count
 
-        turns = await world.turns(by_two, by_one)
+        turns = await in_turns(by_two, by_one, world.size.turns)
     what = "a message delivered to both sides / to one consumer of a FULL queue"
     return Figure(what, "CPU us of both members", Bound(1.25), turns)
 

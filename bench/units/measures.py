@@ -10,13 +10,13 @@ import asyncio
 import random
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from bench.growth.meter import cpu_us
 from bench.turns.figures import Bound, Figure, Turn
+from bench.turns.taking import Step, in_turns, members_cpu_us
 from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.client.filtering import Where
@@ -30,8 +30,6 @@ BATCH = 100
 PAYLOAD = b"x" * 200
 WAIT_S = 120.0
 KEPT = timedelta(hours=1)
-
-Step = Callable[[], Awaitable[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +59,6 @@ class World:
     there: aio.Client
     size: Size
 
-    def cpu_us(self) -> float:
-        """Of both members of the first pair, so far."""
-        return sum(cpu_us(self.first.children[name].pid or 0) for name in self.first.members)
-
-    async def turns(self, ours: Step, beside: Step) -> list[Turn]:
-        """Who is first changes."""
-        found = []
-        for number in range(self.size.turns):
-            if number % 2:
-                second = await beside()
-                found.append(Turn(await ours(), second))
-            else:
-                first = await ours()
-                found.append(Turn(first, await beside()))
-        return found
-
 
 async def batch_cost(world: World) -> Figure:
     """Transact of 100 acknowledgements and 200 messages in two queues, beside Settle and Produce of as many."""
@@ -92,22 +74,21 @@ async def batch_cost(world: World) -> Figure:
 
     async def units() -> float:
         batches = await taken()
-        before = world.cpu_us()
+        before = members_cpu_us(world.first)
         for batch in batches:
             await here.transact([batch], {"legs": puts, "ledger": puts})
-        return (world.cpu_us() - before) / world.size.repeats
+        return (members_cpu_us(world.first) - before) / world.size.repeats
 
     async with here.producer("legs") as legs, here.producer("ledger") as ledger:
 
         async def apart() -> float:
             batches = await taken()
-            before = world.cpu_us()
+            before = members_cpu_us(world.first)
             for batch in batches:
                 await asyncio.gather(batch.ack(), legs.send_many(puts), ledger.send_many(puts))
-            return (world.cpu_us() - before) / world.size.repeats
+            return (members_cpu_us(world.first) - before) / world.size.repeats
 
-        await units(), await apart()  # what is made on first use
-        turns = await world.turns(units, apart)
+        turns = await in_turns(units, apart, world.size.turns)
     what = "Transact of 100 acks and 200 puts in two queues / Settle and Produce of the same"
     return Figure(what, "CPU us of both members", Bound(1.3), turns)
 
@@ -175,13 +156,12 @@ async def sticky(world: World) -> Figure:
     messages = [Outgoing(PAYLOAD, {"correlation_id": f"c-{n}", "group_id": f"g-{n}"}) for n in range(BATCH)]
 
     async def into(queue: str) -> float:
-        before = world.cpu_us()
+        before = members_cpu_us(world.first)
         for _ in range(size.repeats):
             await here.enqueue(queue, messages)
-        return (world.cpu_us() - before) / size.repeats / BATCH
+        return (members_cpu_us(world.first) - before) / size.repeats / BATCH
 
-    await into("kept"), await into("empty")
-    turns = await world.turns(lambda: into("kept"), lambda: into("empty"))
+    turns = await in_turns(lambda: into("kept"), lambda: into("empty"), size.turns)
     what = f"a message into a queue with {size.kept:,} kept reactions / into one without, batches of {BATCH}"
     return Figure(what, "CPU us of both members", Bound(1.15), turns)
 
@@ -229,8 +209,7 @@ async def link(world: World) -> Figure:
             rates.append(count / (time.perf_counter() - began))
         return min(rates)
 
-    await through(), await at_the_slower()
-    turns = await world.turns(through, at_the_slower)
+    turns = await in_turns(through, at_the_slower, world.size.turns)
     what = "messages that come to the second pair through the link / by Transact at the slower pair, units of 100"
     return Figure(what, "messages/s", Bound(0.5, at_least=True), turns)
 
@@ -254,7 +233,6 @@ async def units_a_second(world: World) -> Step:
         await asyncio.gather(*(worker(taken[first :: size.workers]) for first in range(size.workers)))
         return count / (time.perf_counter() - began)
 
-    await turn()
     return turn
 
 
