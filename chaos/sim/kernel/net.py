@@ -52,7 +52,7 @@ class Direction:
 class Pipe:
     """One direction of one connection."""
 
-    __slots__ = ("arrives_at", "connection", "direction", "held", "on_item", "open", "owner", "travelling")
+    __slots__ = ("arrives_at", "connection", "direction", "held", "on_item", "open", "owner", "torn", "travelling")
 
     def __init__(self, connection: Connection, direction: Direction, owner: Process) -> None:
         self.connection = connection
@@ -64,6 +64,8 @@ class Pipe:
         self.held: deque[object] = deque()
         self.travelling: deque[tuple[Event, object]] = deque()
         self.open = True
+        self.torn = False
+        """Something that was sent may be gone: nothing that is sent behind it arrives, though its sender goes on."""
 
     def send(self, item: object) -> None:
         """It arrives behind everything that was sent before it, or never."""
@@ -72,7 +74,9 @@ class Pipe:
         network = self.connection.network
         if network.on_item is not None:
             network.on_item("sent", self, item)
-        if self.direction.cut:
+        if self.torn:
+            network.report("lost", self, item)
+        elif self.direction.cut:
             self.held.append(item)
         else:
             self._launch(item)
@@ -102,6 +106,7 @@ class Pipe:
 
     def lose(self, kept: int) -> None:
         """All but the first items under way are gone; nothing more is taken."""
+        self.torn = True
         for event, item in list(self.travelling)[kept:]:
             event.cancel()
             self.connection.network.report("lost", self, item)
