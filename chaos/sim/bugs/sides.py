@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import replica.machine.apply.apply
+import replica.machine.plan.selecting
 import replica.node.sides
 from chaos.sim.bugs.planting import Patch, bug
 from chaos.sim.pair.sides import first_held
+from replica.machine.plan.lease import choose
 from replica.machine.plan.sides import Portion, passed_by, plan_passed
 from replica.machine.state.selection import SelectedRun
 from replica.machine.state.system_names import side_queue
@@ -16,11 +18,13 @@ from tandemq.client.outgoing import Attributes, Outgoing
 from tandemq.twin.outputs import Outputs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from replica.core.domain import Domain
     from replica.machine import QueueState
+    from replica.machine.sets.ranges import Run
     from replica.machine.state.changes import Applied
+    from replica.machine.state.segments import Part
     from replica.machine.state.state import State
     from tandemq.peer.v1.record_pb2 import RecordHeader
     from tandemq.twin.outputs import _Made
@@ -82,6 +86,14 @@ def selects_by_each_side(patch: Patch) -> None:
         return [SelectedRun(first + at, index, index + 1) for at, index in enumerate(wanted)]
 
     patch.setattr(replica.node.sides, "_runs_of", runs_of)
+
+
+@bug("select-by-age", "K3", "The master selects the lowest index first, whatever has a higher priority.", TWINS)
+def selects_by_age(patch: Patch) -> None:
+    def oldest(parts: Iterator[Part], time_ms: int, messages_max: int, bytes_max: int) -> list[Run]:
+        return choose(iter(sorted(parts, key=lambda part: part.start)), time_ms, messages_max, bytes_max)
+
+    patch.setattr(replica.machine.plan.selecting, "choose", oldest)
 
 
 @bug("select-forgotten-by-takeover", "K3", "What no side has passed is selected anew by the next master.", TWINS)

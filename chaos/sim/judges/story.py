@@ -22,6 +22,7 @@ from tandemq.v1 import queue_admin_service_pb2, queue_service_pb2
 if TYPE_CHECKING:
     from chaos.sim.kernel.disk import Disk
     from chaos.sim.pair.books import Book
+    from replica.machine import QueueState
     from replica.machine.state.limits import Limits
     from tandemq.v1.common_pb2 import IndexRange
 
@@ -85,6 +86,8 @@ class Story:
         self.names.add(name)
         if header.HasField("lease") and not header.lease.reaction:
             self._check_turns(header.lease, header.time_ms, name)
+        elif header.HasField("select"):
+            self._check_selected(header.select, header.time_ms, name)
         self._apply(log_index, epoch, header)
         match header.WhichOneof("op"):
             case "queue" if header.queue.action == pb.QUEUE_ACTION_CREATE:
@@ -176,19 +179,26 @@ class Story:
         """
         queue, left = self.machine.queue(op.queue_id), set(_indexes(op.ranges))
         damaged = self.damaged.get(queue.name, ())
-        below = 1 + max(self.queues[op.queue_id].visible, *left)
-        for level in reversed(queue.ready):
-            for part in (part for start, end in level.runs(0, below) for part in queue.segments.parts(start, end)):
-                for index in range(part.start, part.end):
-                    if not left:
-                        return
-                    is_due = index not in damaged and not 0 < part.expiry(index) <= time_ms
-                    if index not in left and is_due:
-                        self.problems.append(
-                            f"{name} leases {min(left)} of {queue.name}, and it is the turn of {index}"
-                        )
-                        return
-                    left.discard(index)
+        for index, is_due in _turns(queue, 1 + max(self.queues[op.queue_id].visible, *left), time_ms):
+            if not left:
+                return
+            if index not in left and is_due and index not in damaged:
+                self.problems.append(f"{name} leases {min(left)} of {queue.name}, and it is the turn of {index}")
+                return
+            left.discard(index)
+
+    def _check_selected(self, op: pb.SelectOp, time_ms: int, name: Name) -> None:
+        """The sides are given them in the order of any delivery, as it is at this record."""
+        queue, story = self.machine.queue(op.queue_id), self.queues[op.queue_id]
+        chosen = list(_indexes(op.ranges))
+        story.visible = max(story.visible, *chosen)
+        turns = (index for index, is_due in _turns(queue, 1 + story.visible, time_ms) if is_due)
+        for number, index in enumerate(chosen, op.first):
+            due = next(turns, None)
+            if index != due:
+                text = f"selects {index} of {queue.name} as number {number}, and it is the turn of {due or 'nothing'}"
+                self.problems.append(f"{name} {text}")
+                return
 
     def _begin_lease(self, lease_id: int, op: pb.LeaseOp) -> None:
         self.leases[lease_id] = op.expires_at_ms, op.duration_ms
@@ -287,6 +297,14 @@ def not_as_asked(story: Story, book: Book) -> Iterator[str]:
         if holder is not None and lease.delivery_count > 1 + holder.unsettled[lease.index]:
             ended = f"{holder.unsettled[lease.index]} had ended by time"
             yield f"{lease.index} was given as delivery {lease.delivery_count}, and of those before it {ended}"
+
+
+def _turns(queue: QueueState, below: int, time_ms: int) -> Iterator[tuple[int, bool]]:
+    """What is ready below that index, by priority, then by index; and whether its time is not over."""
+    for level in reversed(queue.ready):
+        for part in (part for start, end in level.runs(0, below) for part in queue.segments.parts(start, end)):
+            for index in range(part.start, part.end):
+                yield index, not 0 < part.expiry(index) <= time_ms
 
 
 def _indexes(ranges: Iterable[IndexRange]) -> Iterator[int]:
