@@ -53,13 +53,17 @@ VALUE_BYTES_MAX = 140
 
 def is_of_one_of_many(rows: Sequence[Bound], refusal: TandemqError) -> bool:
     """Refused for ever, and it is not said which message it is: BAD_REQUEST names a queue even where the fault is what
-    else is in the unit, an alias of it for one; and it may be one of the dead letters.
+    else is in the unit, an alias of it for one; it may be one of the dead letters; and the queue that is named may have
+    no name in this batch: one behind an alias, or a transmission queue, where names are full.
     """
     if has_no_place_there(rows, refusal):
         return True
-    if refusal.reason not in FOR_EVER or refusal.metadata.get("entry"):
+    if refusal.reason not in FOR_EVER:
         return False
-    return refusal.reason == "BAD_REQUEST" or not refusal.metadata.get("queue")
+    named = refusal.metadata.get("queue", "")
+    if not any(_is(row.queue, named) for row in rows):
+        return True
+    return refusal.reason == "BAD_REQUEST" and not refusal.metadata.get("entry")
 
 
 def has_no_place_there(rows: Sequence[Bound], refusal: TandemqError) -> bool:
@@ -181,8 +185,8 @@ def without_place(rows: Sequence[Bound], refusal: TandemqError) -> list[Bound] |
         return None
     named, entry = refusal.metadata.get("queue", ""), refusal.metadata.get("entry", "")
     queues = {row.queue for row in rows if row.queue != DEAD}
-    if not named and len(queues) == 1:
-        (named,) = queues
+    if len(queues) == 1 and (not named or len(rows) == 1):
+        (named,) = queues  # by whichever name the target calls it
     place, found, any_found = 0, list[Bound](), False
     for row in rows:
         if row.queue == DEAD or not _is(row.queue, named):

@@ -32,12 +32,12 @@ class Managers(NamedTuple):
 def two_managers(directory: Path) -> Iterator[Managers]:
     """Not running yet."""
     with PortRange() as one, PortRange() as other:
-        west = _config(directory, "west", other)
+        west = config_of(directory, "west", other)
         links = Links(managers=(f"west={west.listen_client}",))
-        yield Managers(_config(directory, "east", one, links), west)
+        yield Managers(config_of(directory, "east", one, links), west)
 
 
-def _config(directory: Path, member: str, ports: PortRange, links: Links | None = None) -> ManagerConfig:
+def config_of(directory: Path, member: str, ports: PortRange, links: Links | None = None) -> ManagerConfig:
     client, peer, http = (f"127.0.0.1:{port}" for port in member_ports(ports.base_port, 0))
     return ManagerConfig(
         member=member,

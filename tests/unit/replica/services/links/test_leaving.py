@@ -94,6 +94,9 @@ def test_a_refusal_that_names_nothing_is_waited_for_unless_there_is_one_queue() 
     assert without_place(rows("a", "b"), error_of("BAD_REQUEST", "")) is None
     assert put_out(without_place(rows("a", "a"), error_of("BAD_REQUEST", ""))) == [b"0", b"1"]
     assert without_place(rows(DEAD), error_of("BAD_REQUEST", "")) is None, "what is put out already"
+    behind_an_alias = error_of("MESSAGE_TOO_LARGE", "", {"queue": "b", "entry": "0"})
+    assert put_out(without_place(rows("a"), behind_an_alias)) == [b"0"]
+    assert without_place(rows("a", "a"), behind_an_alias) is None, "it may be either"
 
 
 @pytest.mark.parametrize(
@@ -104,6 +107,7 @@ def test_a_refusal_that_names_nothing_is_waited_for_unless_there_is_one_queue() 
         ("BAD_REQUEST", {"queue": "a", "entry": "1"}, False),
         ("REMOTE_NOT_ALLOWED", {}, True),
         ("QUEUE_NOT_FOUND", {"queue": "a"}, False),
+        ("MESSAGE_TOO_LARGE", {"queue": "behind an alias", "entry": "1"}, True),
         ("NO_MASTER", {}, False),
     ],
 )
