@@ -139,11 +139,11 @@ class ReactionHandlers:
             return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": way.queue})
         result = await self._carry_out(domain, request, way, context)
         if isinstance(result, Failed) and request.writer and _is_of_report(result, way):
-            # A link does not wait for the place of a report; nothing was done.
-            silent = pb.ReactRequest()
-            silent.CopyFrom(request)
-            silent.reaction.report_to = ""
-            result = await self._carry_out(domain, silent, way_of(self.members, silent), context)
+            # A link does not wait for the place of a report; nothing was done. What goes on still asks for it.
+            asked = pb.Reaction()
+            asked.CopyFrom(way.asked)
+            asked.report_to = ""
+            result = await self._carry_out(domain, request, way._replace(asked=asked, report=None), context)
         if not isinstance(result, ReactionDone):
             assert isinstance(result, Failed | Moved), "a reaction ends with its own answer"
             return result
