@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.trees import tree_of
+
 ROOT = Path(__file__).resolve().parent.parent
 SERVER = ("replica", "storage", "failover", "chaos", "pipeline")
 FOLDERS = ("tandemq", *SERVER, "tests", "bench", "tools")
@@ -122,7 +124,10 @@ class Module:
     name: str
     path: str
     text: str
-    tree: ast.Module
+
+    @property
+    def tree(self) -> ast.Module:
+        return tree_of(self.path, self.text)
 
     @property
     def package(self) -> str:
@@ -172,7 +177,7 @@ def nodes_of(module: Module) -> tuple[ast.AST, ...]:
 
 def module_of(path: str, text: str) -> Module:
     name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    return Module(name, path, text, ast.parse(text, path))
+    return Module(name, path, text)
 
 
 @cache
