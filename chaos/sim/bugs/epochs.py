@@ -230,7 +230,7 @@ def sync_is_taken_back(patch: Patch) -> None:
     "reliability 5",
     "A master does not begin anew with a replica of its own epoch.",
     "flap",
-    first=25,
+    first=35,
 )
 def no_new_handshake(patch: Patch) -> None:
     original = Mastership.on_hello

@@ -53,7 +53,7 @@ def numbers_are_not_known(patch: Patch) -> None:
     patch.setattr(replica.core.ordering.orders, "order_unit", order)
 
 
-@bug("link-acked-before-it-is-there", "X3", "An agent acknowledges a batch, and sends it then.", LINKS)
+@bug("link-acked-before-it-is-there", "X3", "An agent acknowledges a batch, and sends it then.", LINKS, first=4)
 def acknowledges_first(patch: Patch) -> None:
     original = Carrier._send  # what is taken apart
 
@@ -69,7 +69,7 @@ def acknowledges_first(patch: Patch) -> None:
     "X2",
     "A producer's batches for two queues of a manager are numbered in one name.",
     LINKS,
-    first=20,
+    first=23,
 )
 def streams_have_one_name(patch: Patch) -> None:
     original = onward.way_of

@@ -69,7 +69,7 @@ def turns_begin_anew(patch: Patch) -> None:
     patch.setattr(module, "_role", role)
 
 
-@bug("closed-member-blocks", "M5", "A closed member that is first in line holds up the others.", PROFILE)
+@bug("closed-member-blocks", "M5", "A closed member that is first in line holds up the others.", PROFILE, first=4)
 def closed_members_block(patch: Patch) -> None:
     original = FanIn.plan
 
@@ -97,7 +97,7 @@ def heads_are_not_held(patch: Patch) -> None:
     patch.setattr(FanIn, "plan", plan)
 
 
-@bug("weights-used-after-end", "M9", "A table of weights deals on when its time is over.", PROFILE)
+@bug("weights-used-after-end", "M9", "A table of weights deals on when its time is over.", PROFILE, first=3)
 def weights_outlive_their_end(patch: Patch) -> None:
     def table(state: State, macro: MacroQueue, _time_ms: int) -> WeightTable | None:
         return table_in_force(state, macro, 0)

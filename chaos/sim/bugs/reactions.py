@@ -52,7 +52,7 @@ def reactions_are_not_remembered(patch: Patch) -> None:
     patch.setattr(Reacting, "turn", turn)
 
 
-@bug("first-by-index", "V5", "The first message is the oldest, whatever is delivered before it.", REACTIONS)
+@bug("first-by-index", "V5", "The first message is the oldest, whatever is delivered before it.", REACTIONS, first=3)
 def first_is_the_oldest(patch: Patch) -> None:
     def first_of(_queue: QueueState, waiting: Sequence[Run]) -> int:
         return min(waiting)[0]
@@ -68,7 +68,7 @@ def other_queues_are_left_alone(patch: Patch) -> None:
     patch.setattr(replica.core.ordering.reacting, "targets_of", first_alone)
 
 
-@bug("failed-answer-acts", "V10", "What a program gives no answer about is cancelled.", REACTIONS)
+@bug("failed-answer-acts", "V10", "What a program gives no answer about is cancelled.", REACTIONS, first=8)
 def failures_cancel(patch: Patch) -> None:
     def cancelled(asking: Advice, targets: Sequence[int], counts: ReactionCounts) -> list[int]:
         asking.effects.update(dict.fromkeys(asking.failed, Effect()))
@@ -78,7 +78,13 @@ def failures_cancel(patch: Patch) -> None:
     patch.setattr(replica.core.ordering.reacting, "said_of", cancelled)
 
 
-@bug("asked-about-the-first-alone", "V10", "What a program says of one message is done with all of them.", REACTIONS)
+@bug(
+    "asked-about-the-first-alone",
+    "V10",
+    "What a program says of one message is done with all of them.",
+    REACTIONS,
+    first=38,
+)
 def one_answer_for_all(patch: Patch) -> None:
     def effect_on(self: Reaction, _index: int) -> Effect:
         if self.asking is None:
@@ -88,7 +94,7 @@ def one_answer_for_all(patch: Patch) -> None:
     patch.setattr(Reaction, "effect_on", effect_on)
 
 
-@bug("inert-acted-on", "V4", "A reaction acts on inert messages.", REACTIONS)
+@bug("inert-acted-on", "V4", "A reaction acts on inert messages.", REACTIONS, first=6)
 def nothing_is_inert(patch: Patch) -> None:
     def is_inert(_row: Read, _ordinal: int) -> bool:
         return False
@@ -119,7 +125,7 @@ def rollbacks_act(patch: Patch) -> None:
     patch.setattr(replica.core.ordering.open_units, "plan_end", end)
 
 
-@bug("lock-forgets-the-delay", "V15", "What a unit has locked is delivered when the unit ends.", REACTIONS)
+@bug("lock-forgets-the-delay", "V15", "What a unit has locked is delivered when the unit ends.", REACTIONS, first=18)
 def unlocking_makes_ready(patch: Patch) -> None:
     def unlocked(state: State, queue: QueueState, lease: Lease, start: int, end: int) -> None:
         forget_locked(lease, start, end)
@@ -152,7 +158,13 @@ def kept_reactions_are_never_used_up(patch: Patch) -> None:
     patch.setattr(replica.core.ordering.reacting, "plan_react", forgetful)
 
 
-@bug("kept-lost-at-takeover", "V11", "A new master does not know which reactions its predecessor kept.", REACTIONS)
+@bug(
+    "kept-lost-at-takeover",
+    "V11",
+    "A new master does not know which reactions its predecessor kept.",
+    REACTIONS,
+    first=5,
+)
 def kept_reactions_are_lost_at_takeover(patch: Patch) -> None:
     begin, candidates = KeptReactions.begin, KeptLooks.candidates
     lost: dict[tuple[KeptLooks, int], int] = {}
@@ -170,7 +182,13 @@ def kept_reactions_are_lost_at_takeover(patch: Patch) -> None:
     patch.setattr(KeptLooks, "candidates", without)
 
 
-@bug("kept-not-asked-on-return", "V13", "A kept reaction is not asked about what a consumer gives back.", REACTIONS)
+@bug(
+    "kept-not-asked-on-return",
+    "V13",
+    "A kept reaction is not asked about what a consumer gives back.",
+    REACTIONS,
+    first=21,
+)
 def returns_are_not_asked_about(patch: Patch) -> None:
     def came_back(_self: QueueWatch, _queue: QueueState, _start: int, _end: int) -> None:
         return

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from replica.core.state.calls import SendReply, Waiter
 
 
-@bug("second-answer-is-confirmed", "R018", "Who answers second is told that his answer counts.", "requests")
+@bug("second-answer-is-confirmed", "R018", "Who answers second is told that his answer counts.", "requests", first=3)
 def second_answer_is_confirmed(patch: Patch) -> None:
     module: Any = import_module("replica.machine.plan.reply")
     original = module._may_answer

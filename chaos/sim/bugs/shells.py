@@ -123,12 +123,12 @@ def starts_are_told_by_number(patch: Patch) -> None:
     "Whoever is refused as a copy is not told which start of it the peer has seen.",
     "swarm",
     budget=2000,
-    first=315,
+    first=330,
 )
 def seen_start_is_not_told(patch: Patch) -> None:
     patch.setattr(replica.peer.link, "seen_start", lambda _told: None)
 
 
-@bug("salvage-skipped", "decision 0005", "What is cut from a log is not copied first.", "tail", first=1)
+@bug("salvage-skipped", "decision 0005", "What is cut from a log is not copied first.", "tail", first=15)
 def salvage_is_skipped(patch: Patch) -> None:
     patch.setattr(replica.core.replication.sync_target, "salvage_above", lambda _shared, _common, _why: None)

@@ -42,7 +42,7 @@ def gives_all_it_has(patch: Patch) -> None:
     patch.setattr(replica.node.sides, "next_given", next_given)
 
 
-@bug("side-ahead-of-disk", "K6", "A member says that its side has passed what is on no disk yet.", TWINS, first=79)
+@bug("side-ahead-of-disk", "K6", "A member says that its side has passed what is on no disk yet.", TWINS, first=99)
 def says_what_it_has_applied(patch: Patch) -> None:
     def passed(sides: Sides, domain: Domain, queue: QueueState) -> int:
         own = sides._serving()
@@ -72,7 +72,7 @@ def drops_for_the_faster(patch: Patch) -> None:
     patch.setattr(replica.node.sides, "plan_passed", faster)
 
 
-@bug("select-by-each-side", "K3", "Of what was selected each side takes the lowest index first.", TWINS)
+@bug("select-by-each-side", "K3", "Of what was selected each side takes the lowest index first.", TWINS, first=5)
 def selects_by_each_side(patch: Patch) -> None:
     real = replica.node.sides._runs_of
 

@@ -30,7 +30,7 @@ def priority_is_reversed(patch: Patch) -> None:
     patch.setattr(replica.machine.plan.lease, "deliverable", deliverable)
 
 
-@bug("returned-waits-for-all", "R149", "What came back is delivered after all that is new.", "swarm", 150)
+@bug("returned-waits-for-all", "R149", "What came back is delivered after all that is new.", "swarm", 150, first=4)
 def returned_waits_for_all(patch: Patch) -> None:
     original = replica.machine.plan.lease.deliverable
 
@@ -47,6 +47,7 @@ def returned_waits_for_all(patch: Patch) -> None:
     "A browser is not shown the last message while others are leased.",
     "swarm",
     150,
+    first=6,
 )
 def browse_leaves_one_out(patch: Patch) -> None:
     original = Machine.browse
@@ -60,7 +61,7 @@ def browse_leaves_one_out(patch: Patch) -> None:
     patch.setattr(Machine, "browse", browse)
 
 
-@bug("ended-lease-counts-twice", "semantics 3.7", "A lease that ended counts as two deliveries.", "swarm", 150)
+@bug("ended-lease-counts-twice", "semantics 3.7", "A lease that ended counts as two deliveries.", "swarm", 150, first=4)
 def ended_lease_counts_twice(patch: Patch) -> None:
     module: Any = import_module("replica.machine.apply.time")
     original = module._end_by_time
@@ -76,7 +77,7 @@ def ended_lease_counts_twice(patch: Patch) -> None:
     patch.setattr(module, "_end_by_time", end_by_time)
 
 
-@bug("lease-is-doubled", "semantics 3.7", "A lease lasts twice as long as was asked for.", "swarm", 150)
+@bug("lease-is-doubled", "semantics 3.7", "A lease lasts twice as long as was asked for.", "swarm", 150, first=3)
 def lease_is_doubled(patch: Patch) -> None:
     original = replica.machine.plan.lease.plan_lease
 

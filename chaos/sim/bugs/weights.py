@@ -47,7 +47,13 @@ def weights_version_again(patch: Patch) -> None:
     patch.setattr(module, "apply_weights", apply_weights)
 
 
-@bug("weights-told-uncommitted", "T3", "A table is told before it is on every copy that must have it.", "weights")
+@bug(
+    "weights-told-uncommitted",
+    "T3",
+    "A table is told before it is on every copy that must have it.",
+    "weights",
+    first=19,
+)
 def weights_are_told_uncommitted(patch: Patch) -> None:
     module: Any = import_module("replica.core.ordering.orders")
     original = module.order_beside
