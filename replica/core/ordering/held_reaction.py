@@ -8,14 +8,16 @@ for no disk. Times and reports are those of the commit.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from replica.core.ordering.reaction import Reaction
     from replica.core.ordering.reaction_reports import Addressed
     from replica.machine import QueueState
+    from replica.machine.plan.dropping import Departing
     from replica.machine.plan.react import ReactCall
     from tandemq.peer.v1.record_pb2 import ReactionCounts
     from tandemq.v1.message_pb2 import Message
@@ -84,6 +86,17 @@ def by_destination(parts: Sequence[AtQueue]) -> dict[str, list[tuple[QueueState,
     return found
 
 
+class Beside(NamedTuple):
+    """What else happens to queues by the record of a reaction, and what they are like meanwhile. Queues by numbers."""
+
+    lines: Collection[int]
+    """For whose room others wait."""
+    taken: Collection[int] = ()
+    """That the record has an entry for already."""
+    leaving: Mapping[int, Departing] = MappingProxyType({})
+    """What leaves them by the same record before."""
+
+
 @dataclass(slots=True, eq=False)
 class HeldReaction:
     """One of an open unit."""
@@ -94,11 +107,9 @@ class HeldReaction:
     """What it found, and what its commit acts on."""
     enters: frozenset[int]
     """Queues that it puts something into."""
-    call_of: Callable[
-        [HeldReaction, Sequence[Addressed], Collection[int], Collection[int]], tuple[ReactCall, list[Message]]
-    ]
-    """At the commit: what it does, and the rows of the record. Takes the reports to senders that enter by it; the
-    queues for whose room others wait; those that the record has an entry for already. Raises Refused.
+    call_of: Callable[[HeldReaction, Sequence[Addressed], Beside], tuple[ReactCall, list[Message]]]
+    """At the commit: what it does, and the rows of the record. Takes the reports to senders that enter by it. Raises
+    Refused.
     """
     lease_id: int = 0
     """0: it has locked nothing."""

@@ -344,7 +344,7 @@ class OpenUnits:
             asked, body = self._call_of(unit, call), call.body
             if unit.reactions:
                 self._check_locked(unit)
-                asked, body = with_reactions(unit, asked, call.rows, lines)
+                asked, body = with_reactions(self.orders.machine, self.orders.time_ms, unit, asked, call.rows, lines)
             # Ended before anything is handed out for it: a get of its own that waits would be given a message that
             # nothing of the unit ends any more.
             transact = Transact(asked, body, call.min_copies)

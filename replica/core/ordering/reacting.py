@@ -14,7 +14,7 @@ from replica.core.messages import copies
 from replica.core.messages.bodies import batch_of
 from replica.core.messages.copies import SOURCE
 from replica.core.ordering.enqueued import is_all_volatile, not_enough
-from replica.core.ordering.held_reaction import AtQueue, HeldReaction, Making, by_destination
+from replica.core.ordering.held_reaction import AtQueue, Beside, HeldReaction, Making, by_destination
 from replica.core.ordering.kept_looks import PRINCIPAL, key_of
 from replica.core.ordering.reaction import Reaction, total_of
 from replica.core.ordering.reaction_looks import ReactionLooks, where
@@ -207,7 +207,7 @@ class Reacting:
             if not counts.denied:
                 break
             try:
-                reports = plan(state, orders.time_ms, attempt, counts, (), orders.room.lines)
+                reports = plan(state, orders.time_ms, attempt, counts, (), Beside(orders.room.lines))
                 header = plan_deny(state, orders.time_ms, queue, [hit for hit in hits if hit.count], reports.ops)
                 self._order(header, reports.rows, [AtQueue(attempt, queue, Making([]), counts)])
             except Refused:
@@ -228,7 +228,7 @@ class Reacting:
             parts.append(self._found(home, queue, names, read, size))
             size += parts[-1].making.size
         exceptions = [each for part in parts for each in part.making.exceptions]
-        call, rows = self._call(parts, exceptions, self.orders.room.lines)
+        call, rows = self._call(parts, exceptions, Beside(self.orders.room.lines))
         header = plan_react(self.orders.machine.state, self.orders.time_ms, call)
         return self._order(header, rows, parts), header
 
@@ -254,8 +254,7 @@ class Reacting:
         self,
         parts: Sequence[AtQueue],
         exceptions: Sequence[Addressed],
-        lines: Collection[int],
-        taken: Collection[int] = (),
+        beside: Beside,
         lease_id: int = 0,
     ) -> tuple[ReactCall, list[Message]]:
         """And the rows of the record, in their order. Counts the reports that find no room, at the first queue."""
@@ -263,11 +262,11 @@ class Reacting:
         reaction, total = first.reaction, total_of(part.counts for part in parts)
         entering = by_destination(parts)
         for to, leaving in entering.items():
-            if leaving[0][1].updates[0] is None and state.named(to).queue_id in lines:
+            if leaving[0][1].updates[0] is None and state.named(to).queue_id in beside.lines:
                 text = f"others wait for room in queue {to}; nothing is moved there before theirs"
                 raise Refused(Reason.REASON_QUEUE_FULL, text, {"queue": to}, 100)
-        used = {*taken, *(part.queue.queue_id for part in parts)}
-        reports = plan(state, self.orders.time_ms, reaction, total, exceptions, lines, used)
+        used = {*beside.taken, *(part.queue.queue_id for part in parts)}
+        reports = plan(state, self.orders.time_ms, reaction, total, exceptions, beside._replace(taken=used))
         first.counts.unreported = total.unreported
         check_queues(first.queue, len(entering))
         made = [self.rows.copies_of(to, leaving) for to, leaving in entering.items()]
@@ -329,7 +328,7 @@ class Reacting:
         """What no commit could do is refused at once (U4). Room is looked for at the commit."""
         state, now_ms = self.orders.machine.state, self.orders.time_ms
         try:
-            call, _ = self._call([AtQueue(reaction, queue, making, counts)], making.exceptions, ())
+            call, _ = self._call([AtQueue(reaction, queue, making, counts)], making.exceptions, Beside(()))
             entering(state, now_ms, call, {queue.queue_id: leaving_of(queue, ranges_of(call.targets))}, 0)
         except Refused as refused:
             if refused.reason != Reason.REASON_QUEUE_FULL:
@@ -346,8 +345,7 @@ class Reacting:
         self,
         held: HeldReaction,
         exceptions: Sequence[Addressed],
-        lines: Collection[int],
-        taken: Collection[int],
+        beside: Beside,
     ) -> tuple[ReactCall, list[Message]]:
         reaction, making = held.reaction, held.making
         state = self.orders.machine.state
@@ -360,7 +358,7 @@ class Reacting:
                 if reaction.update is not None:
                     self.rows.mark(row, reaction, queue)  # where it is kept is known now
         held.counts.unreported = 0
-        return self._call([AtQueue(reaction, queue, making, held.counts)], exceptions, lines, taken, held.lease_id)
+        return self._call([AtQueue(reaction, queue, making, held.counts)], exceptions, beside, held.lease_id)
 
     def _keeping(self, reaction: Reaction, queue: QueueState) -> tuple[EnqueueOp, Message]:
         """V11: what enters the queue of those that are kept."""

@@ -12,6 +12,7 @@ from replica.core.messages import copies
 from replica.core.messages.bodies import batch_of
 from replica.core.ordering.reaction import outcome_of
 from replica.machine import Refused, columns_of
+from replica.machine.plan.dropping import NOTHING_LEAVES
 from replica.machine.plan.react import plan_report
 from replica.machine.plan.unit import QUEUES_MAX
 from tandemq.v1 import reaction_service_pb2 as pb
@@ -19,8 +20,9 @@ from tandemq.v1.message_pb2 import Message
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
+    from replica.core.ordering.held_reaction import Beside
     from replica.core.ordering.reaction import Reaction
     from replica.machine.state.state import State
     from tandemq.peer.v1.record_pb2 import EnqueueOp, ReactionCounts
@@ -80,11 +82,10 @@ def plan(
     reaction: Reaction,
     counts: ReactionCounts,
     exceptions: Sequence[Addressed],
-    lines: Collection[int],
-    taken: Collection[int] = (),
+    beside: Beside,
 ) -> Planned:
-    """Counts what finds no room. Refused where the report of the caller does not. `lines`: queues for whose room others
-    wait. `taken`: those that the record has an entry for already, so that reports to senders find no place there.
+    """Counts what finds no room. Refused where the report of the caller does not. Reports to senders find no place in
+    a queue that the record has an entry for already.
     """
     planned = Planned([], [])
     # Where it goes on, and has done nothing here, the report comes from there.
@@ -94,10 +95,10 @@ def plan(
         if asker and queue_id == asker:
             continue  # with the report
         op = None
-        elsewhere = queue_id not in (0, state.ids.get(reaction.queue)) and queue_id not in taken
+        elsewhere = queue_id not in (0, state.ids.get(reaction.queue)) and queue_id not in beside.taken
         if elsewhere and len(planned.ops) < QUEUES_MAX:
             try:
-                op = _plan(state, now_ms, queue_id, rows, lines)
+                op = _plan(state, now_ms, queue_id, rows, beside)
             except Refused:
                 op = None  # closed, disabled, or not of its kind
         counts.unreported += len(op.refusals) if op is not None else len(rows)
@@ -105,8 +106,8 @@ def plan(
             planned.ops.append(op)
             planned.rows.extend(rows)
     if asker:
-        beside = [each.message for each in exceptions if state.ids.get(each.queue) == asker]
-        _plan_report(state, now_ms, reaction, counts, beside, lines, planned)
+        senders = [each.message for each in exceptions if state.ids.get(each.queue) == asker]
+        _plan_report(state, now_ms, reaction, counts, senders, beside, planned)
     return planned
 
 
@@ -115,18 +116,18 @@ def _plan_report(
     now_ms: int,
     reaction: Reaction,
     counts: ReactionCounts,
-    beside: list[Message],
-    lines: Collection[int],
+    senders: list[Message],
+    beside: Beside,
     planned: Planned,
 ) -> None:
-    """`beside`: reports to senders in the same queue, which enter with it where there is room for all."""
+    """`senders`: reports to senders in the same queue, which enter with it where there is room for all."""
     asker = state.named(reaction.report_to).queue_id
-    rows = [*beside, report_of(reaction, counts)]
-    op = _plan(state, now_ms, asker, rows, lines)
-    if op.refusals and beside:
-        counts.unreported += len(beside)
+    rows = [*senders, report_of(reaction, counts)]
+    op = _plan(state, now_ms, asker, rows, beside)
+    if op.refusals and senders:
+        counts.unreported += len(senders)
         rows = [report_of(reaction, counts)]
-        op = _plan(state, now_ms, asker, rows, lines)
+        op = _plan(state, now_ms, asker, rows, beside)
     if op.refusals:
         text = f"the report finds no room in queue {reaction.report_to}; nothing was done"
         raise Refused(op.refusals[0].reason, text, {"queue": reaction.report_to})
@@ -142,7 +143,8 @@ def _by_queue(state: State, reports: Sequence[Addressed]) -> dict[int, list[Mess
     return found
 
 
-def _plan(state: State, now_ms: int, queue_id: int, rows: Sequence[Message], lines: Collection[int]) -> EnqueueOp:
+def _plan(state: State, now_ms: int, queue_id: int, rows: Sequence[Message], beside: Beside) -> EnqueueOp:
     queue = state.queues[queue_id]
     columns = columns_of(EnqueueBatch(messages=batch_of(rows)))
-    return plan_report(state, now_ms, queue.name, columns, full=queue_id in lines)
+    leaving = beside.leaving.get(queue_id, NOTHING_LEAVES)
+    return plan_report(state, now_ms, queue.name, columns, full=queue_id in beside.lines, leaving=leaving)

@@ -10,7 +10,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica.core.messages import copies
+from replica.core.ordering.held_reaction import Beside
 from replica.machine import Refused
+from replica.machine.plan.unit import leaving_by
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -41,19 +43,22 @@ def check_enters(machine: Machine, unit: OpenUnit, queue_ids: Iterable[int], *, 
 
 
 def with_reactions(
-    unit: OpenUnit, asked: UnitCall, rows: Sequence[Message], lines: Collection[int]
+    machine: Machine, now_ms: int, unit: OpenUnit, asked: UnitCall, rows: Sequence[Message], lines: Collection[int]
 ) -> tuple[UnitCall, bytes]:
-    """The call of the commit, and its body. `rows`: of the puts and of the answers. Raises Refused."""
+    """The call of the commit, and its body. `rows`: of the puts and of the answers. `lines`: queues for whose room
+    others wait. Raises Refused: with what lasts before a want of room, as who finds none repeats it.
+    """
+    acting = [held for held in unit.reactions.values() if not held.does_nothing]
+    targets = [(held.reaction.queue_id, held.making.targets) for held in acting if held.making.targets]
+    leaving = leaving_by(machine.state, now_ms, asked, targets)
     calls, entering = [], []
     taken = {number for each in unit.reactions.values() for number in each.enters} | unit.puts.keys()
     # Reports of all of them for one queue are one entry of the record: they enter by the first that has any.
     exceptions = [report for held in unit.reactions.values() for report in held.making.exceptions]
-    for held in unit.reactions.values():
-        if held.does_nothing:
-            continue
+    for held in acting:
         mine = exceptions if held.making.exceptions else []
         exceptions = [] if mine else exceptions
-        call, own = held.call_of(held, mine, lines, taken - held.enters)
+        call, own = held.call_of(held, mine, Beside(lines, taken - held.enters, leaving))
         taken.update(op.queue_id for op in call.reports)
         calls.append(call)
         entering += own

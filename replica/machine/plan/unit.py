@@ -92,15 +92,7 @@ def plan_unit(state: State, now_ms: int, call: UnitCall, full: Collection[int] =
     if (own := call.identity) is not None:
         check_follows(state, own)
         op.writer, op.query_id, op.number, op.digest = own.writer, own.query_id, own.number, own.digest
-    gone: dict[int, list[Run]] = {}
-    for queue, settling in zip(_each_once(state, [each.queue for each in call.settles]), call.settles, strict=True):
-        settle = settle_of(state, now_ms, queue, settling, call.unit_id)
-        check_once(queue, settling.settlements, [each for each in call.replies if _is_of(queue, each)])
-        gone.setdefault(queue.queue_id, []).extend(_that_leave(settle))
-        op.settles.append(settle)
-    op.replies.extend(_replies(state, call))
-    for reply in op.replies:
-        gone.setdefault(reply.queue_id, []).append((reply.index, reply.index + 1))
+    gone = _settle(state, now_ms, call, op)
     for each in call.reactions:
         _unlock(state, each, op)
         gone.setdefault(each.queue_id, []).extend(ranges_of(each.targets))
@@ -120,6 +112,34 @@ def plan_unit(state: State, now_ms: int, call: UnitCall, full: Collection[int] =
     return record_pb2.RecordHeader(
         time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, txn=op
     )
+
+
+def leaving_by(
+    state: State, now_ms: int, call: UnitCall, reactions: Iterable[tuple[int, Sequence[int]]]
+) -> dict[int, Departing]:
+    """What leaves each queue by a unit, whose reactions are not planned yet: of each the queue's number, and what it
+    acts on. Raises Refused where what else the unit does cannot be done; want of room is not looked for.
+    """
+    gone = _settle(state, now_ms, call, record_pb2.TxnOp())
+    for put in call.puts:
+        check_may_enqueue(state.named(put.queue), call.member)
+    for queue_id, targets in reactions:
+        gone.setdefault(queue_id, []).extend(ranges_of(targets))
+    return {queue_id: leaving_of(state.queues[queue_id], runs) for queue_id, runs in gone.items()}
+
+
+def _settle(state: State, now_ms: int, call: UnitCall, op: record_pb2.TxnOp) -> dict[int, list[Run]]:
+    """Its settlements and its answers, into the record's operation. What leaves each queue by them."""
+    gone: dict[int, list[Run]] = {}
+    for queue, settling in zip(_each_once(state, [each.queue for each in call.settles]), call.settles, strict=True):
+        settle = settle_of(state, now_ms, queue, settling, call.unit_id)
+        check_once(queue, settling.settlements, [each for each in call.replies if _is_of(queue, each)])
+        gone.setdefault(queue.queue_id, []).extend(_that_leave(settle))
+        op.settles.append(settle)
+    op.replies.extend(_replies(state, call))
+    for reply in op.replies:
+        gone.setdefault(reply.queue_id, []).append((reply.index, reply.index + 1))
+    return gone
 
 
 def _unlock(state: State, call: ReactCall, op: record_pb2.TxnOp) -> None:

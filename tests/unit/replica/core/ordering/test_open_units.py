@@ -77,10 +77,12 @@ def put(pair: Pair, unit: bytes, queue: str, *payloads: bytes, request_id: bytes
     return asked(pair, PutInUnit(unit, queue, name, hash(payloads), columns, request.SerializeToString(), "a"))
 
 
-def settle(pair: Pair, unit: bytes, lease_id: int, *indexes: int, outcome: Outcome = OUTCOME_ACK) -> Any:
+def settle(
+    pair: Pair, unit: bytes, lease_id: int, *indexes: int, outcome: Outcome = OUTCOME_ACK, queue: str = "q"
+) -> Any:
     ranges = [IndexRange(first=index, count=1) for index in indexes]
     made = Settlement(lease_id=lease_id, ranges=ranges, outcome=outcome)
-    return asked(pair, SettleInUnit(unit, "q", new_id(), 1, [made]))
+    return asked(pair, SettleInUnit(unit, queue, new_id(), 1, [made]))
 
 
 def commit_of(pair: Pair, unit_id: bytes) -> CommitUnit:

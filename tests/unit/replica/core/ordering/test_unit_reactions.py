@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from replica.core.state.calls import RollbackUnit
-from replica.core.state.outcomes import ReactionDone, UnitDone, UnitEnded
+from replica.core.state.outcomes import ReactionDone, UnitDone, UnitEnded, UnitKept
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE, QUEUE_ACTION_PURGE
 from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.queue_admin_service_pb2 import GROUP_MODE_ORDERED
@@ -282,4 +282,47 @@ def test_v15_nobody_settles_what_is_locked_not_even_its_unit() -> None:
     (lease_id,) = master.shared.machine.unit_leases()
     assert why(settle(pair, unit, lease_id, 1)) == "BAD_REQUEST"
     assert why(settle(pair, unit, lease_id + 1, 1)) == "LEASE_LOST"
+    assert isinstance(commit(pair, unit), UnitDone)
+
+
+@pytest.mark.parametrize("leaves", ["taken by the unit", "settled by the unit", "cancelled by the unit"])
+def test_u7_a_report_finds_the_room_that_the_unit_itself_makes(leaves: str) -> None:
+    """It is decided against the queues as its own settlements leave them."""
+    pair, master = filled()
+    create(pair, "s", max_length=1, reactions_enabled=True)
+    send(pair, "q", *numbered(1))
+    send(pair, "s", b"in the way")
+    unit = begun(pair)
+    match leaves:
+        case "taken by the unit":
+            got(pair, unit, "s")
+        case "settled by the unit":
+            lease = got(pair, queue="s")
+            assert isinstance(settle(pair, unit, lease.lease_id, 1, queue="s"), UnitKept)
+        case _:
+            call = Call(master, ALL, unit=unit, request_id=new_id())
+            call.reaction.queue = "s"
+            assert found(call.run()) == {"held": 1}
+    assert found(held(pair, unit, report_to="s")) == {"held": 1}
+    assert isinstance(commit(pair, unit), UnitDone)
+    (report,) = payloads(master, "s")
+    assert report != b"in the way"
+    assert payloads(master, "q") == []
+    same(pair)
+
+
+def test_u7_what_lasts_is_named_before_a_want_of_room() -> None:
+    """Whoever is refused for want of room repeats it, and this one is never done."""
+    pair, _ = filled()
+    create(pair, "s", max_length=1)
+    send(pair, "s", b"in the way")
+    send(pair, "q", *numbered(1))
+    unit = begun(pair)
+    assert isinstance(put(pair, unit, "r", b"a"), UnitKept)
+    assert found(held(pair, unit, report_to="s")) == {"held": 1}
+    assert why(commit(pair, unit)) == "QUEUE_FULL"
+    update(pair, "r", enqueue_enabled=False)
+    assert why(commit(pair, unit)) == "ENQUEUE_DISABLED"
+    update(pair, "r", enqueue_enabled=True)
+    update(pair, "s", max_length=2)
     assert isinstance(commit(pair, unit), UnitDone)
