@@ -8,7 +8,7 @@ does not count it nothing was withheld.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -63,11 +63,16 @@ def waited(pids: Iterator[int]) -> Waited:
 
 def others_s() -> float:
     """Processor seconds of whoever is not of the family, all processors together; 0 where nobody counts them."""
+    return busy_s(family())
+
+
+def busy_s(but: Iterable[int]) -> float:
+    """Processor seconds of everybody but these processes; 0 where nobody counts them."""
     try:
         user, nice, system, _, _, irq, softirq, *_ = map(int, (_PROC / "stat").read_text().split(maxsplit=9)[1:8])
     except OSError:
         return 0.0
-    own = sum(worked_ticks(pid) for pid in family())
+    own = sum(worked_ticks(pid) for pid in but)
     return (user + nice + system + irq + softirq - own) / _TICKS_A_SECOND
 
 

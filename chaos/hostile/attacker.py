@@ -17,7 +17,7 @@ from chaos.hostile.inputs import INPUTS
 from chaos.hostile.target import Target
 from tandemq.cli.output import say_lines
 
-NICE = 10
+NICE = 19
 
 if __name__ == "__main__":
     os.nice(NICE)

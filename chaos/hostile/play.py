@@ -14,14 +14,13 @@ import msgspec
 import chaos.hostile.inside
 import chaos.hostile.outside  # noqa: F401 - both enter what they have
 from chaos.cluster import CLIENT, WITNESS, Cluster
-from chaos.hostile.account import FAILED, INVALID, MEMORY_MIB, Row, judged
+from chaos.hostile.account import FAILED, INVALID, MEMORY_MIB, SAMPLES_MIN, Row, judged
 from chaos.hostile.faults import faults_of
 from chaos.hostile.inputs import INPUTS, Input
 from chaos.hostile.target import Target
 from chaos.hostile.watching import Sends, logs, memory_mib, percentile, sending, written
 from chaos.preload import Preload, PreloadError
 from chaos.secure.impostors import prepare_impostors
-from chaos.starved import Withholding
 from tandemq import aio
 from tandemq.cli.output import say
 from tandemq.cli.view import PairView
@@ -45,7 +44,11 @@ GRANTS = (
     ("flooder", "produce", "orders"),
 )
 QUOTAS = ("flooder=calls:100",)
-QUIET_S, ATTACK_S, BACK_S, SYNC_S = 1.5, 120.0, 60.0, 60.0
+QUIET_S, BETWEEN_S = 2.0, 0.4
+"""Nobody is hostile for so long at first, and between two inputs."""
+WATCH_S, ATTACK_S, BACK_S, SYNC_S = 5.0, 120.0, 60.0, 60.0
+LARGE, LARGE_BYTES = 20, 100_000
+"""Batches of ten messages of so many bytes, which wait for a reader that never reads."""
 TRIES = 3
 """Of an input that the machine decided about."""
 
@@ -79,21 +82,28 @@ async def pair_of(directory: Path, *, hole: bool) -> AsyncIterator[tuple[Cluster
                 await ops.create_queue(queue)
             for grant in GRANTS:
                 await ops.grant_right(*grant)
+            for _ in range(LARGE):
+                await ops.enqueue("large", [bytes(LARGE_BYTES)] * 10)
         yield cluster, authority
 
 
-async def play(directory: Path, only: Collection[str], *, hole: bool) -> tuple[list[Row], int]:
-    """The rows, and how many there had to be. `only`: inputs whose name has one of these words; empty: all."""
+async def play(directory: Path, only: Collection[str], *, hole: bool, timed: bool) -> tuple[list[Row], int]:
+    """The rows, and how many there had to be. `only`: inputs whose name has one of these words; empty: all.
+
+    `timed`: see `judged`.
+    """
     rows: list[Row] = []
     async with pair_of(directory, hole=hole) as (cluster, authority):
         credentials = Path(cluster.credentials).parent
         made = prepare_impostors(credentials, authority, PAIR)
         inputs = [*INPUTS.values(), *faults_of(cluster, authority, PEOPLE)]
         chosen = [each for each in inputs if not only or any(word in each.name for word in only)]
-        async with sending(cluster.target, credentials / "honest") as sends:
-            await asyncio.sleep(QUIET_S)
+        async with sending(cluster, credentials / "honest") as sends:
+            began_s = time.monotonic()
+            await asyncio.sleep(QUIET_S if timed else 0.0)
+            sends.quiet.extend(each.took_ms for each in sends.since(began_s))
             for each in chosen:
-                row = await _until_valid(cluster, each, made, sends)
+                row = await _until_valid(cluster, each, made, sends, timed=timed)
                 rows.append(row)
                 say(
                     f"{row.held:10.60} {row.input}: {row.answer}, p99 {row.p99_before_ms:g} to {row.p99_during_ms:g} ms"
@@ -101,11 +111,11 @@ async def play(directory: Path, only: Collection[str], *, hole: bool) -> tuple[l
     return rows, len(chosen)
 
 
-async def _until_valid(cluster: Cluster, each: Input, made: Path, sends: Sends) -> Row:
-    row = await _row(cluster, each, made, sends)
+async def _until_valid(cluster: Cluster, each: Input, made: Path, sends: Sends, *, timed: bool) -> Row:
+    row = await _row(cluster, each, made, sends, timed=timed)
     for _ in range(TRIES - 1):
         if row.held == INVALID:
-            row = await _row(cluster, each, made, sends)
+            row = await _row(cluster, each, made, sends, timed=timed)
     return row
 
 
@@ -124,17 +134,18 @@ async def _target(cluster: Cluster, made: Path) -> Target:
     )
 
 
-async def _row(cluster: Cluster, each: Input, made: Path, sends: Sends) -> Row:
+async def _row(cluster: Cluster, each: Input, made: Path, sends: Sends, *, timed: bool) -> Row:
     target = await _target(cluster, made)
     began_s = time.monotonic()
-    await asyncio.sleep(QUIET_S)
-    sends.quiet.extend(sends.since(began_s))
+    await asyncio.sleep(BETWEEN_S if timed else 0.0)
+    sends.quiet.extend(each.took_ms for each in sends.since(began_s))
     before, memory, sizes = list(sends.quiet), memory_mib(cluster), logs(cluster)
-    failed, withholding, began_s = len(sends.failed), Withholding(), time.monotonic()
+    failed, began_s = len(sends.failed), time.monotonic()
     answer = await _answer(each, target)
     took_s = time.monotonic() - began_s
-    await asyncio.sleep(max(0.0, QUIET_S - took_s))
-    during, text = sends.since(began_s), written(sizes)
+    await sends.many_since(began_s, SAMPLES_MIN if timed else 1, WATCH_S)
+    found, text = sends.since(began_s), written(sizes)
+    during, at_least = [each.took_ms for each in found], [each.at_least_ms for each in found]
     row = Row(
         each.name,
         answer,
@@ -142,17 +153,18 @@ async def _row(cluster: Cluster, each: Input, made: Path, sends: Sends) -> Row:
         percentile(before, 0.99),
         percentile(during, 0.5),
         percentile(during, 0.99),
-        len(during),
+        percentile(at_least, 0.99),
+        percentile(at_least, 1.0),
+        len(found),
         len(sends.failed) - failed,
         memory,
         await _memory_back(cluster, memory),
         len(text),
         b"\x1b" not in text,
         round(took_s, 2),
-        round(withholding.so_far_s(), 3),
         "",
     )
-    return judged(row, each.wanted)
+    return judged(row, each.wanted, timed=timed)
 
 
 async def _answer(each: Input, target: Target) -> str:

@@ -4,39 +4,87 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from chaos.cluster import Cluster
 from chaos.crowd.idle import memory_kib
+from chaos.starved import TICK_S, Waited, busy_s, waited
 from tandemq import aio
 from tandemq.errors import TandemqError
 
 QUEUE = "honest"
 SEND_S, PAUSE_S = 30.0, 0.01
 KEPT, QUIET = 20_000, 400
+LOOKED_AT_MS = 20.0
+"""Of a send that took no longer it does not matter what the machine withheld."""
+
+
+class Sample(NamedTuple):
+    """One send."""
+
+    ended_s: float
+    took_ms: float
+    at_least_ms: float
+    """Without all that the machine may have withheld meanwhile."""
+
+
+class Machine:
+    """What it withheld from the processes that serve, and from this one: at most as long as their threads were ready
+    and did not run, and no more than all others worked meanwhile, of whom the hostile one is one.
+    """
+
+    def __init__(self, pids: Collection[int]) -> None:
+        self._pids = (os.getpid(), *pids)
+        self._waited: Waited = {}
+        self._others_s = 0.0
+
+    def look(self) -> None:
+        """From now on."""
+        self._waited, self._others_s = waited(iter(self._pids)), self._others()
+
+    def withheld_ms(self) -> float:
+        """Since the last look."""
+        after = waited(iter(self._pids))
+        ready_s = sum(each_s - self._waited.get(thread, 0.0) for thread, each_s in after.items())
+        return 1_000 * min(ready_s, self._others() - self._others_s + TICK_S)
+
+    def _others(self) -> float:
+        return busy_s(self._pids)
 
 
 class Sends:
-    """Of one client that sends a message after the other."""
+    """Of one client that sends a message after the other. `machine`: that of the pair and this process."""
 
-    def __init__(self) -> None:
-        self.samples: deque[tuple[float, float]] = deque(maxlen=KEPT)
-        """When each ended, and the milliseconds that it took."""
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.samples: deque[Sample] = deque(maxlen=KEPT)
         self.quiet: deque[float] = deque(maxlen=QUIET)
         """Milliseconds of the last ones while nobody was hostile."""
         self.failed: list[str] = []
         self.acknowledged = 0
+        self._one = asyncio.Event()
 
-    def since(self, began_s: float) -> list[float]:
-        """Milliseconds of those that ended after that."""
-        return [took for ended, took in self.samples if ended >= began_s]
+    def since(self, began_s: float) -> list[Sample]:
+        """Those that ended after that."""
+        return [each for each in self.samples if each.ended_s >= began_s]
+
+    async def many_since(self, began_s: float, count: int, within_s: float) -> None:
+        """Returns when as many have ended since then, or the time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while len(self.since(began_s)) < count:
+                    self._one.clear()
+                    await self._one.wait()
 
     async def run(self, client: aio.Client) -> None:
         """Until cancelled."""
         while True:
+            self.machine.look()
             began_s = time.monotonic()
             try:
                 await client.enqueue(QUEUE, [b"%d" % self.acknowledged])
@@ -45,15 +93,18 @@ class Sends:
             else:
                 self.acknowledged += 1
             now_s = time.monotonic()
-            self.samples.append((now_s, 1_000 * (now_s - began_s)))
+            took_ms = 1_000 * (now_s - began_s)
+            withheld_ms = self.machine.withheld_ms() if took_ms > LOOKED_AT_MS else 0.0
+            self.samples.append(Sample(now_s, took_ms, max(0.0, took_ms - withheld_ms)))
+            self._one.set()
             await asyncio.sleep(PAUSE_S)
 
 
 @contextlib.asynccontextmanager
-async def sending(target: str, credentials: Path) -> AsyncIterator[Sends]:
+async def sending(cluster: Cluster, credentials: Path) -> AsyncIterator[Sends]:
     """Until the block ends."""
-    sends = Sends()
-    async with aio.connect(target, credentials=credentials, timeout=SEND_S) as client:
+    sends = Sends(Machine(_pids(cluster)))
+    async with aio.connect(cluster.target, credentials=credentials, timeout=SEND_S) as client:
         running = asyncio.create_task(sends.run(client))
         try:
             yield sends
@@ -70,8 +121,11 @@ def percentile(values: Sequence[float], share: float) -> float:
 
 def memory_mib(cluster: Cluster) -> float:
     """Of the process that takes most."""
-    pids = [child.pid for child in cluster.children.values() if child.running and child.pid]
-    return round(max(memory_kib(pid) for pid in pids) / 1024, 1)
+    return round(max(memory_kib(pid) for pid in _pids(cluster)) / 1024, 1)
+
+
+def _pids(cluster: Cluster) -> list[int]:
+    return [child.pid for child in cluster.children.values() if child.running and child.pid]
 
 
 def logs(cluster: Cluster) -> dict[Path, int]:

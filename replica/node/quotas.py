@@ -20,6 +20,12 @@ ACCOUNTS_MAX = 10_000
 STREAM_AGAIN_MS = 1_000
 """When a place for a stream may be free: nobody knows."""
 RATES = ("messages", "bytes", "calls")
+REFUSALS_AT_ONCE, REFUSAL_MS = 20, 10
+"""Of one principal: so many are answered at once, and then one in as many milliseconds. Whoever waits as it is asked to
+is not refused so often; whoever does not would take the loop from everybody with nothing but refusals.
+"""
+REFUSAL_MS_MAX = 1_000
+"""So late is a refusal at most."""
 
 
 class Spent(NamedTuple):
@@ -61,12 +67,32 @@ class TokenBucket:
         self._at_ms = now_ms
 
 
+class RefusalPace:
+    """When the refusals of one principal are answered, in the order in which they came."""
+
+    __slots__ = ("_free_at_ms",)
+
+    def __init__(self) -> None:
+        self._free_at_ms = -REFUSALS_AT_ONCE * REFUSAL_MS
+
+    def wait_ms(self, now_ms: int) -> int:
+        """Until one more is answered; 0: now."""
+        free_at_ms = max(self._free_at_ms, now_ms - REFUSALS_AT_ONCE * REFUSAL_MS) + REFUSAL_MS
+        self._free_at_ms = min(free_at_ms, now_ms + REFUSAL_MS_MAX)
+        return max(0, self._free_at_ms - now_ms)
+
+    def is_idle(self, now_ms: int) -> bool:
+        """A new one would be the same."""
+        return self._free_at_ms <= now_ms - REFUSALS_AT_ONCE * REFUSAL_MS
+
+
 class Account:
     """Of one principal."""
 
     def __init__(self, who: str, quota: Quota, now_ms: int) -> None:
         self.who, self.quota = who, quota
         self.streams = 0
+        self.refusals = RefusalPace()
         self.buckets = {kind: TokenBucket(rate, now_ms) for kind in RATES if (rate := getattr(quota, kind))}
 
     def owed(self, now_ms: int) -> tuple[str, int]:
@@ -83,7 +109,11 @@ class Account:
 
     def is_idle(self, now_ms: int) -> bool:
         """A new one would be the same."""
-        return not self.streams and all(bucket.is_full(now_ms) for bucket in self.buckets.values())
+        return (
+            not self.streams
+            and self.refusals.is_idle(now_ms)
+            and all(bucket.is_full(now_ms) for bucket in self.buckets.values())
+        )
 
 
 class Quotas:

@@ -159,7 +159,7 @@ class Guard:
         if not who:
             text = "the certificate names nobody here: it needs one URI, tandemq:principal/NAME"
             await self._refuse(context, row.path, _denied(text, "", "", row.path), request)
-        if self.quoted is not None and (problem := self.quoted.problem_of(context, len(request))) is not None:
+        if self.quoted is not None and (problem := await self.quoted.problem_of(context, len(request))) is not None:
             await self._refuse(context, row.path, problem, request)
         found = row.skim.read(request)
         if found is None:

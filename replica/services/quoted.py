@@ -31,6 +31,9 @@ SENT = MappingProxyType(
 )
 """Where the messages of a request stand. Batches of Produce are counted one by one, staged ones by their bytes."""
 
+HELD_BYTES_MAX = 4 << 10
+"""A larger request is refused at once: what waits for its refusal takes memory."""
+
 
 class Quoted:
     """Of one manager."""
@@ -45,12 +48,17 @@ class Quoted:
             return None
         return self.quotas.account(who, monotonic_ms())
 
-    def problem_of(self, context: Any, size: int) -> Failed | None:
-        """Why a call is not taken; one that is, is counted with its bytes."""
+    async def problem_of(self, context: Any, size: int) -> Failed | None:
+        """Why a call is not taken; one that is, is counted with its bytes. Who is refused faster than anybody is that
+        waits as it is asked to hears of it later, and is looked at once more then: it may be taken after all.
+        """
         account = self.account_of(context)
         if account is None:
             return None
         now_ms = monotonic_ms()
+        if size <= HELD_BYTES_MAX and account.owed(now_ms)[1] and (wait_ms := account.refusals.wait_ms(now_ms)):
+            await asyncio.sleep(wait_ms / 1_000)
+            now_ms = monotonic_ms()
         problem = self.quotas.problem_of_call(account, now_ms)
         if problem is None:
             account.spend(Spent(bytes=size, calls=1), now_ms)

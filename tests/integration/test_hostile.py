@@ -15,36 +15,29 @@ from typing import Any
 import pytest
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
-SHORT = ("x-tandemq-hop", "no message", "metadata", "slashes", "terminal codes", "HTTP/1", "expired", "broken file")
-LATE = "others' p99"
+SHORT = ("billing with x-tandemq-hop", "no message", "slashes", "codes in a message", "expired", "broken file")
+"""One of each sort: claims, frames, requests, what people see, certificates, a hand on the pair itself."""
 
 
 def play(out: Path, *words: str) -> tuple[dict[str, dict[str, Any]], str]:
     """Rows by input, and the verdict."""
-    command = [sys.executable, "-m", "chaos.hostile", "--out", str(out), *words]
+    command = [sys.executable, "-m", "chaos.hostile", "--untimed", "--out", str(out), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     document = json.loads((out / "hostile.json").read_text())
     assert done.returncode == {"held": 0, "failed": 1, "INVALID": 3}[document["verdict"]], done.stdout + done.stderr
     return {row["input"]: row for row in document["rows"]}, document["verdict"]
 
 
-def problems(row: dict[str, Any]) -> list[str]:
-    """But for what a crowded machine decides."""
-    said = row["held"].split("; ")
-    return [each for each in said if each not in ("held", "INVALID") and not each.startswith(LATE)]
-
-
 def test_hostile_inputs_are_answered_by_name_and_harm_nobody(tmp_path: Path) -> None:
-    rows, _ = play(tmp_path, *(word for each in SHORT for word in ("--only", each)))
-    assert len(rows) >= 9
-    for name, row in rows.items():
-        assert problems(row) == [], f"{name}: {row}"
-        assert row["sends"] > 0
+    rows, verdict = play(tmp_path, *(word for each in SHORT for word in ("--only", each)))
+    assert len(rows) == len(SHORT)
+    assert verdict == "held", rows
+    assert all(row["sends"] > 0 for row in rows.values())
 
 
 def test_a_planted_hole_is_found(tmp_path: Path) -> None:
     rows, verdict = play(tmp_path, "--hole", "--only", "billing with x-tandemq-principal", "--only", "no message")
     assert verdict == "failed"
-    let_in = [name for name, row in rows.items() if problems(row)]
+    let_in = [name for name, row in rows.items() if row["held"] != "held"]
     assert let_in == ["billing with x-tandemq-principal"]
     assert rows[let_in[0]]["answer"].startswith("let in")

@@ -11,7 +11,7 @@ import chaos.hostile.outside  # noqa: F401 - both enter what they have
 from chaos.hostile.account import FAILED, HELD, INVALID, Row, judged, verdict_of
 from chaos.hostile.inputs import INPUTS
 
-GOOD = Row("x", "ended", 2.0, 40.0, 2.0, 60.0, 200, 0, 90.0, 120.0, 1_000, True, 2.0, 0.0, "")
+GOOD = Row("x", "ended", 2.0, 40.0, 2.0, 60.0, 60.0, 70.0, 200, 0, 90.0, 120.0, 1_000, True, 2.0, "")
 
 
 def test_what_is_answered_and_not_noticed_is_held() -> None:
@@ -27,17 +27,24 @@ def test_what_is_answered_and_not_noticed_is_held() -> None:
         ({"memory_after_mib": 141.0}, "memory is not back"),
         ({"log_bytes": 2 << 20}, "the logs grew too much"),
         ({"log_is_clean": False}, "a terminal code stands in a log"),
-        ({"p99_during_ms": 81.0}, "others' p99 is 81 ms, and may be 80"),
-        ({"p99_during_ms": 200.0, "withheld_s": 0.1}, "others' p99 is 200 ms"),
+        ({"p99_during_ms": 81.0, "p99_at_least_ms": 81.0}, "others' p99 is 81 ms, and may be 80"),
+        ({"p99_during_ms": 300.0, "p99_at_least_ms": 100.0}, "others' p99 is 100 ms"),
+        ({"worst_at_least_ms": 2_001.0}, "somebody else waited for 2001 ms"),
     ],
 )
 def test_what_is_wrong_is_said(changes: dict[str, Any], problem: str) -> None:
     assert problem in judged(GOOD._replace(**changes), "ended").held
 
 
-@pytest.mark.parametrize("changes", [{"p99_during_ms": 200.0, "withheld_s": 0.15}, {"sends": 3}])
+@pytest.mark.parametrize("changes", [{"p99_during_ms": 200.0, "p99_at_least_ms": 50.0}, {"sends": 99}])
 def test_what_the_machine_decided_shows_nothing(changes: dict[str, Any]) -> None:
     assert judged(GOOD._replace(**changes), "ended").held == INVALID
+
+
+def test_how_long_others_waited_counts_where_it_is_asked_for() -> None:
+    late = GOOD._replace(p99_during_ms=300.0, p99_at_least_ms=300.0, sends=1)
+    assert judged(late, "ended", timed=False).held == HELD
+    assert judged(late._replace(sends_failed=1), "ended", timed=False).held == "1 sends of others failed"
 
 
 def test_the_whole_is_held_when_every_row_is_there_and_held() -> None:

@@ -94,6 +94,17 @@ def test_streams_are_counted_while_they_are_open() -> None:
     assert quotas.problem_of_stream(account) is None
 
 
+def test_refusals_of_who_does_not_wait_come_at_a_bounded_pace() -> None:
+    pace, now_ms = module.RefusalPace(), 1_000_000
+    assert [pace.wait_ms(now_ms) for _ in range(module.REFUSALS_AT_ONCE)] == [0] * module.REFUSALS_AT_ONCE
+    assert [pace.wait_ms(now_ms) for _ in range(3)] == [10, 20, 30]
+    assert max(pace.wait_ms(now_ms) for _ in range(1_000)) == module.REFUSAL_MS_MAX
+    assert not pace.is_idle(now_ms)
+    later_ms = now_ms + module.REFUSAL_MS_MAX + module.REFUSALS_AT_ONCE * module.REFUSAL_MS
+    assert pace.is_idle(later_ms)
+    assert pace.wait_ms(later_ms) == 0
+
+
 def test_accounts_that_owe_nothing_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "ACCOUNTS_MAX", 3)
     quotas = Quotas({"*": Quota(calls=1)})
