@@ -197,6 +197,8 @@ class Supervisor:
         from chaos.cluster import ClusterError
 
         async with self._busy:
+            if (problem := self._problem_of(name)) is not None:
+                return {"ok": False, "message": problem}
             say("dev", f"restarting {name}")
             try:
                 await self._cluster.restart(name)
@@ -207,6 +209,18 @@ class Supervisor:
         pid = self._cluster.children[name].pid
         say("dev", f"{name} runs again, pid {pid}")
         return {"ok": True, "pid": pid}
+
+    def _problem_of(self, name: str) -> str | None:
+        """Why a member would not start again with its configuration as it is: then one that runs is left alone."""
+        from tandemq.config import ConfigError, load
+
+        if name not in self._cluster.members:
+            return None
+        try:
+            load(self._cluster.config_file(name))
+        except ConfigError as error:
+            return f"{error.message}; correct it and restart {name} then: nothing was done to it"
+        return None
 
     def _processes(self) -> list[dict[str, Any]]:
         return [

@@ -162,6 +162,23 @@ def test_a_member_that_died_is_reported_and_restarted_when_told_to(dev: Dev) -> 
     assert "DIRECTORY_IN_USE" in dev.run("dev", "--data-dir", str(dev.folder), code=1)
 
 
+def test_a_member_that_runs_is_left_alone_where_its_configuration_is_none_it_could_start_with(dev: Dev) -> None:
+    """Else it was ended first, and did not come back."""
+    pids = read(dev.folder / "context.toml")["pids"]
+    file = dev.folder / "b.toml"
+    good = file.read_text(encoding="utf-8")
+    assert "routes = []" in good
+    file.write_text(good.replace("routes = []", 'routes = ["north=north"]'), encoding="utf-8")
+    said = dev.run("dev", "--data-dir", str(dev.folder), "restart", "b", code=1)
+    assert "links.routes = 'north=north': write NAME=MANAGER" in said
+    assert "nothing was done to it" in said
+    os.kill(pids["b"], 0)
+    assert sorted(dev.roles().values()) == ["MASTER", "REPLICA"]
+    file.write_text(good, encoding="utf-8")
+    dev.run("dev", "--data-dir", str(dev.folder), "restart", "b")
+    assert read(dev.folder / "context.toml")["pids"]["b"] != pids["b"]
+
+
 def test_an_operator_moves_the_master_reads_why_and_asks_the_witness(dev: Dev) -> None:
     answer = json.loads(dev.run("pair", "handoff", "--dry-run", "-o", "json"))
     assert (answer["done"], answer["master"], answer["dry_run"]) == (True, "a", True)
