@@ -97,7 +97,7 @@ def facts_of(found: LeasedBatch) -> dict[str, Any]:
         "number": found.number,
         "messages": found.messages,
         "lease_id": found.lease_id,
-        "expires_at": found.expires_at.isoformat(timespec="seconds"),
+        "expires_at": found.expires_at.isoformat(timespec="seconds") if found.expires_at is not None else None,
     }
 
 

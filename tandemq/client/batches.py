@@ -28,8 +28,8 @@ class LeasedBatch(NamedTuple):
     messages: int
     """How many are in it."""
     lease_id: int
-    expires_at: datetime
-    """Then its messages are delivered again, and its number is refused."""
+    expires_at: datetime | None
+    """Then its messages are delivered again, and its number is refused. None: it has no end, as those of links."""
     position: JournalPosition | None = None
     """Where the journal was when it was taken: give it as `seen` with the next number. None: of a list, see there."""
 
@@ -142,4 +142,5 @@ async def get_batches(
 
 
 def _batch(batch: pb.LeasedBatch) -> LeasedBatch:
-    return LeasedBatch(batch.number, batch.count, batch.lease_id, batch.expires_at.ToDatetime(UTC))
+    expires_at = batch.expires_at.ToDatetime(UTC) if batch.HasField("expires_at") else None
+    return LeasedBatch(batch.number, batch.count, batch.lease_id, expires_at)
