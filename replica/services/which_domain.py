@@ -46,6 +46,19 @@ def problem_of_domain(members: Members, queue: str, wanted: str = "") -> Failed 
     return refusal(Reason.REASON_BAD_REQUEST, text, {"queue": queue, "domains": names})
 
 
+def problem_of_link(members: Members, queue: str) -> Failed | None:
+    """Why a call for what goes by that transmission queue is refused, which names no domain and means main for that: at
+    the serving master of main, which has no such queue, while another domain has one. A call that was accepted has made
+    the queue in main: when it is repeated, it meets what it did.
+    """
+    home = members.home()
+    found = sorted(name for name, domain in members.by_name.items() if domain is not home and _has(domain, queue))
+    if not found or _has(home, queue):
+        return None
+    text = f"queue {queue} is in domain {', '.join(found)} and not in {home.shared.name}: say which is meant (domain)"
+    return refusal(Reason.REASON_BAD_REQUEST, text, {"queue": queue, "domains": ", ".join(found)})
+
+
 def _has(domain: Domain, queue: str) -> bool:
     machine = domain.shared.machine
     return machine is not None and machine.knows(queue)

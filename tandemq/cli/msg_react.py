@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 @click.option(
     "--forward", is_flag=True, help="//manager/queue: by way of the messages that one's own manager sends on."
 )
+@click.option("--domain", default="", help="That the queue is in; with --forward: that sends. Default there: main.")
 @click.option("--request-id", metavar="HEX", help="Of a call whose answer was lost: it has one effect.")
 @target_option
 @timeout_option("30s")
@@ -74,6 +75,7 @@ def react(
     report_id: str,
     exceptions: str,
     forward: bool,
+    domain: str,
     request_id: str | None,
     target: str | None,
     timeout_ms: int,
@@ -117,6 +119,7 @@ def react(
             request_id=identity,
             timeout=timeout_ms / 1000 if wanted.selector else 0.0,
             forward=forward,
+            domain=domain,
         )
 
     try:

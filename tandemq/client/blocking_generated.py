@@ -362,6 +362,7 @@ class Client:
         request_id: bytes | None = None,
         timeout: float = 0.0,
         forward: bool = False,
+        domain: str = "",
     ) -> Reacted:
         """Cancels, moves or changes messages that are ready, delayed or blocked; what consumers have is left alone.
 
@@ -383,6 +384,8 @@ class Client:
         It acts on what waits there to be sent; where that was nothing, or with `everything`, it goes on behind it and
         acts at the target, once (`forwarded`), and `report_to` hears what it came to. Ids are those of this manager.
         Without, another manager is connected to.
+        domain: that the queue is in; with `forward` the one whose messages for that manager are meant, main where it is
+        empty.
 
         Nothing was done when it raises: Refused (REACTION_DISABLED) while the queue has no reactions_enabled, or the
         master nobody of the name of a Custom,
@@ -406,6 +409,7 @@ class Client:
                 request_id=request_id,
                 timeout=timeout,
                 forward=forward,
+                domain=domain,
             )
         )
 

@@ -154,6 +154,7 @@ async def react(
     request_id: bytes | None = None,
     timeout: float = 0.0,
     forward: bool = False,
+    domain: str = "",
 ) -> Reacted:
     """Cancels, moves or changes messages that are ready, delayed or blocked; what consumers have is left alone.
 
@@ -175,6 +176,8 @@ async def react(
     It acts on what waits there to be sent; where that was nothing, or with `everything`, it goes on behind it and
     acts at the target, once (`forwarded`), and `report_to` hears what it came to. Ids are those of this manager.
     Without, another manager is connected to.
+    domain: that the queue is in; with `forward` the one whose messages for that manager are meant, main where it is
+    empty.
 
     Nothing was done when it raises: Refused (REACTION_DISABLED) while the queue has no reactions_enabled, or the
     master nobody of the name of a Custom,
@@ -202,10 +205,13 @@ async def react(
         min_copies=min_copies,
         epoch=client.links.epoch_of(queues[0]),
         more_queues=others,
+        domain=domain,
     )
     wait = timedelta(seconds=timeout)
     there = "" if forward else name
-    reply = await link.caller.call(REACTION_SERVICE + "React", request, pb.ReactResponse, queue=there, wait=wait)
+    reply = await link.caller.call(
+        REACTION_SERVICE + "React", request, pb.ReactResponse, queue=there, wait=wait, domain=domain
+    )
     return reacted_of(reply)
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tandemq import aio
+from tandemq import Outgoing, aio
 from tandemq.client.filtering import Where
 from tandemq.client.reactions import Cancel
 from tandemq.errors import InvalidRequest, Refused
@@ -119,6 +121,35 @@ async def test_x1_an_open_unit_sends_on_by_its_own_domain_also_when_main_has_suc
         b"billing": f"east/{BILLING}",
         b"main": "east/main",
     }
+
+
+async def test_v17_a_reaction_follows_the_messages_of_main_and_those_of_the_domain_it_names(
+    pairs: Pairs, east: aio.Client, west: aio.Client
+) -> None:
+    """It went by whichever domain had such a queue first. Where main has none it would find nothing, in silence."""
+    bills, name = new_name(), "//late/orders"
+    through = "SYSTEM.XMIT/late"
+    await east.create_queue(bills, IN_BILLING)
+    late = Outgoing(b"billing", {"delay": timedelta(hours=1), "correlation_id": "c"})
+    async with east.unit() as unit:
+        await unit.enqueue(bills, [b"bill"])
+        await unit.enqueue(name, [late])
+    with pytest.raises(InvalidRequest, match=f"is in domain {BILLING} and not in main: say which") as refused:
+        await east.react(name, Where(correlation_id="c"), Cancel(), forward=True)
+    assert refused.value.metadata["domains"] == BILLING
+    await east.transact([], {name: [Outgoing(b"main", late.attributes)]}, forward=True)
+
+    async def left() -> list[int]:
+        return [(await east.get_queue(through, domain=each)).length for each in ("main", BILLING)]
+
+    assert await left() == [1, 1]
+    done = await east.react(name, Where(correlation_id="c"), Cancel(), forward=True)
+    assert (done.applied, done.forwarded, await left()) == (1, "", [0, 1])
+    code, said = await _tandemq(
+        *("msg", "react", name, "--correlation-id", "c", "--delete", "--forward", "--domain", BILLING, "-o", "json"),
+        *("--target", pairs.east.target),
+    )
+    assert (code, json.loads(said)["applied"], await left()) == (0, 1, [0, 0]), said
 
 
 async def test_the_command_names_the_domain(pairs: Pairs, east: aio.Client, west: aio.Client) -> None:

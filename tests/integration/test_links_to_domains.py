@@ -161,7 +161,7 @@ async def test_v17_a_report_that_is_for_another_domain_than_main_says_so(
     await east.enqueue(inbox, [b"1"])
     await east.transact([await east.dequeue(inbox)], {to_bills: [b"1"]})
     assert (await east.get_queue(through)).config.domain == BILLING
-    await east.react(to_bills, wanted, Cancel(), report_to=replies, forward=True)
+    await east.react(to_bills, wanted, Cancel(), report_to=replies, forward=True, domain=BILLING)
     asked = await ask(pairs.east.endpoints, (), (), OUTER_S)
     found = {(each.domain, each.link.target): each.link.messages for each in asked.transmissions}
     assert found[BILLING, f"{LATE}:{BILLING}"] == 2, "the doctor sees what waits in each domain"

@@ -30,7 +30,7 @@ from replica.services.messages.changes import problem_of_update
 from replica.services.messages.open_units import OpenUnitHandlers, knows
 from replica.services.messages.reaction_ways import ReactionWay, reaction_of, way_of
 from replica.services.weighing import problem_of_reaction, too_many
-from replica.services.which_domain import check_domain
+from replica.services.which_domain import check_domain, problem_of_link
 from tandemq.ambient import monotonic_s
 from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -119,9 +119,7 @@ class ReactionHandlers:
             way.onward is not None or knows(wanted, way.queue) or not knows(self.members.of_queue(way.queue), way.queue)
         ):
             return wanted
-        if way.onward is not None and not knows(self.members.of_queue(way.queue), way.queue):
-            return self.members.home()
-        return self.members.of_queue(way.queue)
+        return self.members.of_queue(way.queue) if way.onward is None else self.members.home()
 
     async def _react(
         self, domain: Domain, request: pb.ReactRequest, way: ReactionWay, context: Context, data: bytes
@@ -137,6 +135,9 @@ class ReactionHandlers:
         if request.domain and request.domain != domain.shared.name:
             text = in_other_domain(self.members, way.queue, request.domain)
             return refusal(Reason.REASON_CROSS_DOMAIN, text, {"queue": way.queue})
+        unsaid = problem_of_link(self.members, way.queue) if way.onward is not None and not request.domain else None
+        if unsaid is not None:
+            return unsaid
         result = await self._carry_out(domain, request, way, context)
         if isinstance(result, Failed) and request.writer and _is_of_report(result, way):
             # A link does not wait for the place of a report; nothing was done. What goes on still asks for it.
