@@ -24,6 +24,7 @@ from typing import IO, Any, Protocol
 import msgspec
 
 from chaos import fork_server
+from chaos.last_words import last_words
 from chaos.network import AnyRelays, Network, Wire
 from chaos.ports import (
     HOST,
@@ -161,7 +162,7 @@ class Child:
 
     def tail(self) -> str:
         try:
-            lines = self.log.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+            lines = last_words(self.log.read_text(errors="replace").splitlines(), LOG_TAIL_LINES)
             lines = [line if len(line) <= LOG_LINE_MAX else line[:LOG_LINE_MAX] + "..." for line in lines]
         except FileNotFoundError:
             lines = []
