@@ -29,7 +29,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from tandemq.grpc_engine import newest_tls, without_event_engine
+from tandemq.grpc_engine import as_server
 
 MESSAGE_MAX = 1 << 20
 """Bytes of a request: arguments and an environment."""
@@ -187,7 +187,7 @@ class _Server:
 
     def __init__(self, address: str) -> None:
         before = set(os.environ)
-        with without_event_engine(os.environ), newest_tls(os.environ):  # as in a process that serves
+        with as_server(os.environ):  # as in a process that serves
             for name in IMPORTED:
                 __import__(name)
         self._own = {name: os.environ[name] for name in set(os.environ) - before}

@@ -1,7 +1,8 @@
 """Has gRPC poll its sockets without its event engine, in processes that are Tandemq's alone: one thread less between a
 socket and the loop. Never in an application's process: it is not ours to say how gRPC works there.
 
-What it is worth, and how it ends: docs/decisions/0054-event-engine.md.
+What it is worth, and how it ends: docs/decisions/0054-event-engine.md. The same for its support of forks, which kills
+children: docs/decisions/0092-forks.md.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 
 SETTING = "GRPC_EXPERIMENTS"
 OFF = "-event_engine_client,-event_engine_listener"
+FORKS = "GRPC_ENABLE_FORK_SUPPORT"
 SUITES = "GRPC_SSL_CIPHER_SUITES"
 NONE_OLDER = "ECDHE-PSK-AES128-CBC-SHA"
 MINORS = range(80, 86)
@@ -49,6 +51,28 @@ def newest_tls(environment: MutableMapping[str, str]) -> Iterator[None]:
         yield
     finally:
         del environment[SUITES]
+
+
+@contextmanager
+def without_fork_support(environment: MutableMapping[str, str]) -> Iterator[None]:
+    """The same for forks: gRPC does nothing at one, and no thread of its starts in the child, where it would meet what
+    threads of the parent left half done. A child may do anything but use gRPC; ours start another program at once.
+    """
+    if FORKS in environment:
+        yield
+        return
+    environment[FORKS] = "0"
+    try:
+        yield
+    finally:
+        del environment[FORKS]
+
+
+@contextmanager
+def as_server(environment: MutableMapping[str, str]) -> Iterator[None]:
+    """All of these: what a process imports in here is as a member or a witness has it."""
+    with without_event_engine(environment), without_fork_support(environment), newest_tls(environment):
+        yield
 
 
 def grpc_version() -> str:

@@ -9,12 +9,12 @@ import os
 
 from tandemq.cli import main
 from tandemq.cli.output import say
-from tandemq.grpc_engine import newest_tls, without_event_engine
+from tandemq.grpc_engine import as_server
 
 
 def run() -> None:
     """With gRPC as the product's own command has it: which TLS it takes is read when it is imported."""
-    with newest_tls(os.environ), without_event_engine(os.environ):
+    with as_server(os.environ):
         from chaos.sim.bugs.planting import Planter
         from chaos.sim.bugs.rights import HOLES
     planter = Planter()

@@ -15,7 +15,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from tandemq.escaping import escaped
-from tandemq.grpc_engine import newest_tls, without_event_engine
+from tandemq.grpc_engine import as_server
 
 # Name, where it is, and what the list of commands says: a module is not loaded to print the list.
 COMMANDS = MappingProxyType(
@@ -74,7 +74,7 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
         if cmd_name in SERVERS:
-            with without_event_engine(os.environ), newest_tls(os.environ):
+            with as_server(os.environ):
                 importlib.import_module("grpc")
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)

@@ -1,4 +1,6 @@
-"""Members and witnesses have gRPC without its event engine; nobody else, and no version that was not measured."""
+"""Members and witnesses have gRPC without its event engine and its support of forks; nobody else, and no version whose
+engine was not measured.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ import pytest
 
 import tandemq.grpc_engine
 from tandemq.cli import COMMANDS, SERVERS, LazyGroup
-from tandemq.grpc_engine import MINORS, OFF, SETTING, grpc_version, without_event_engine
+from tandemq.grpc_engine import FORKS, MINORS, OFF, SETTING, grpc_version, without_event_engine, without_fork_support
 
 UNKNOWN = "Unknown experiment"
 
@@ -30,6 +32,17 @@ def test_who_says_something_himself_is_obeyed(own: str) -> None:
     with without_event_engine(environment):
         assert environment == {SETTING: own}
     assert environment == {SETTING: own}
+
+
+def test_forks_are_none_of_its_business_while_it_is_imported() -> None:
+    environment = {"OTHER": "kept"}
+    with without_fork_support(environment):
+        assert environment == {"OTHER": "kept", FORKS: "0"}
+    assert environment == {"OTHER": "kept"}
+    own = {FORKS: "1"}
+    with without_fork_support(own):
+        assert own == {FORKS: "1"}
+    assert own == {FORKS: "1"}
 
 
 @pytest.mark.parametrize(
@@ -56,7 +69,7 @@ def test_a_version_that_was_not_measured_is_left_alone(
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_only_what_serves_is_without_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[str, str | None]] = []
+    seen: list[tuple[str, str | None, str | None]] = []
 
     class Module:
         serve = witness = click.Command("any")
@@ -65,14 +78,15 @@ def test_only_what_serves_is_without_it(name: str, monkeypatch: pytest.MonkeyPat
             return self.serve
 
     def load(module: str) -> Module:
-        seen.append((module, os.environ.get(SETTING)))
+        seen.append((module, os.environ.get(SETTING), os.environ.get(FORKS)))
         return Module()
 
     monkeypatch.delenv(SETTING, raising=False)
+    monkeypatch.delenv(FORKS, raising=False)
     monkeypatch.setattr("tandemq.cli.importlib.import_module", load)
     assert LazyGroup().get_command(click.Context(click.Command("root")), name) is not None
     own = COMMANDS[name][0].partition(":")[0]
-    assert seen == [*([("grpc", OFF)] if name in SERVERS else []), (own, None)]
+    assert seen == [*([("grpc", OFF, "0")] if name in SERVERS else []), (own, None, None)]
 
 
 @pytest.mark.parametrize("name", ["serve", "witness", "pair"])
@@ -82,13 +96,13 @@ def test_what_serves_imports_grpc_while_it_is_off(name: str) -> None:
         "import importlib, os, sys, tandemq.cli as cli, tandemq.grpc_engine as engine\n"
         "class Watch:\n"
         "    def find_spec(self, name, *_):\n"
-        "        if name == 'grpc._cython': print(os.environ.get(engine.SETTING))\n"
+        "        if name == 'grpc._cython': print(*map(os.environ.get, (engine.SETTING, engine.FORKS)))\n"
         "sys.meta_path.insert(0, Watch())\n"
         f"cli.root.get_command(None, {name!r})\n"
     )
-    environment = {key: value for key, value in os.environ.items() if key != SETTING}
+    environment = {key: value for key, value in os.environ.items() if key not in {SETTING, FORKS}}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout == (f"{OFF}\n" if name in SERVERS else "")
+    assert done.stdout == (f"{OFF} 0\n" if name in SERVERS else "")
 
 
 @pytest.mark.parametrize(("setting", "known"), [(OFF, True), ("-no_such_experiment", False)])
