@@ -151,3 +151,83 @@ async def test_v17_who_asked_hears_of_what_was_done_behind_a_manager_that_does_n
         await until(reported, "what it came to at north")
         (report,) = [each async for each in east.browse("replies")]
         assert (report.properties["tq_outcome"], report.properties["tq_applied"]) == ("APPLIED", 1)
+
+
+async def test_x5_a_domain_of_the_target_is_no_affair_of_the_manager_in_between(tmp_path: Path) -> None:
+    """It has none of that name, and takes the message into its main one."""
+    async with running(tmp_path, ROW) as (east, west, _):
+        await east.transact([], {"//north:billing/orders": [b"1"]}, forward=True)
+
+        async def waits() -> bool:
+            return {each.target: each.messages for each in await west.list_transmissions()} == {"north:billing": 1}
+
+        await until(waits, "north, which has no such domain yet, is waited for by west")
+        (link,) = await east.list_transmissions()
+
+        async def has_left() -> bool:
+            return (await east.get_queue(link.queue)).length == 0
+
+        await until(has_left, "east has done its part")
+        assert (link.target, link.via) == ("north:billing", "west")
+
+
+async def test_x5_a_reaction_that_goes_round_ends_after_eight_managers_and_says_so(tmp_path: Path) -> None:
+    known = {
+        "east": Knows({"west": "west"}, ("north=west",)),
+        "west": Knows({"east": "east"}, ("north=east",)),
+    }
+    async with running(tmp_path, known) as (east, _):
+        await east.create_queue("replies")
+        done = await east.react(
+            "//north/orders", Where(correlation_id="c"), Cancel(), report_to="replies", forward=True
+        )
+        assert done.forwarded == XMIT
+
+        async def reported() -> bool:
+            return (await east.get_queue("replies")).length == 1
+
+        await until(reported, "it is refused")
+        (report,) = [each async for each in east.browse("replies")]
+        assert (report.properties["tq_outcome"], report.properties["tq_dead_letter_reason"]) == (
+            "REFUSED",
+            "LOOP_LIMIT",
+        )
+        ((_, reason, origin),) = await _dead(east)
+        assert (reason, origin) == ("LOOP_LIMIT", "//north/orders")
+
+
+async def test_x5_two_managers_may_be_each_others_way(tmp_path: Path) -> None:
+    """Names are full, so each sends on what is not for it."""
+    known = {
+        "east": Knows({"west": "west", "north": "north"}, ("north=west", "west=north")),
+        "west": Knows({"north": "north"}),
+        "north": Knows({"west": "west"}),
+    }
+    async with running(tmp_path, known) as (east, west, north):
+        for each, name in ((west, b"west"), (north, b"north")):
+            await each.create_queue("orders")
+            await east.transact([], {f"//{name.decode()}/orders": [name]}, forward=True)
+        await _are(west, "orders", b"west")
+        await _are(north, "orders", b"north")
+
+
+async def test_x2_a_link_whose_manager_nobody_knows_any_more_takes_messages_and_waits(tmp_path: Path) -> None:
+    """The first message alone is refused (MANAGER_NOT_FOUND): a name may be known again."""
+    with PortRange() as one, PortRange() as other:
+        west_config, east_config = config_of(tmp_path, "west", other), config_of(tmp_path, "east", one)
+        knows = msgspec.structs.replace(east_config, links=_links(Knows({"west": "west"}), {"west": west_config}))
+        async with open_manager(west_config), aio.connect(west_config.listen_client) as west:
+            await west.create_queue("orders")
+            async with open_manager(knows), aio.connect(knows.listen_client) as east:
+                await east.transact([], {"//west/orders": [b"1"]}, forward=True)
+                await _are(west, "orders", b"1")
+            async with open_manager(east_config), aio.connect(east_config.listen_client) as east:
+                await east.transact([], {"//west/orders": [b"2"]}, forward=True)
+
+                async def says_why() -> bool:
+                    (link,) = await east.list_transmissions()
+                    return link.why.startswith("MANAGER_NOT_FOUND") and link.messages == 1
+
+                await until(says_why, "it waits")
+            async with open_manager(knows):
+                await _are(west, "orders", b"1", b"2")
