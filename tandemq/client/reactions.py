@@ -180,10 +180,10 @@ async def react(
 
     Nothing was done when it raises: Refused (REACTION_DISABLED) while the queue has no reactions_enabled, or the
     master nobody of the name of a Custom, InvalidRequest (TXN_TOO_LARGE) when more fit than one record holds,
-    ResourceExhausted (QUEUE_FULL) when the other queue has no room for all of them, ResourceExhausted (QUOTA_EXCEEDED)
-    when 100,000 are kept for the queue, 1,000 of them with nothing but a selector, NotFound, Refused (CROSS_DOMAIN).
-    All of it was done when NOT_ENOUGH_COPIES says that it is stored. TimedOut and InDoubt say that it is not known:
-    repeat it then with the same `request_id` (16 bytes; None: a new one).
+    ResourceExhausted (QUEUE_FULL) when the other queue has no room for all of them, ResourceExhausted
+    (QUOTA_EXCEEDED) when 100,000 are kept for the queue, 1,000 of them with nothing but a selector, NotFound,
+    Refused (CROSS_DOMAIN). All of it was done when NOT_ENOUGH_COPIES says that it is stored. TimedOut and InDoubt
+    say that it is not known: repeat it then with the same `request_id` (16 bytes; None: a new one).
     """
     queues = [queue] if isinstance(queue, str) else list(queue)
     link, (name, *others) = _route(client, queues, forward=forward)
