@@ -84,6 +84,25 @@ def test_members_under_compose_come_back_and_can_be_reached_as_they_say(tmp_path
     assert "--target 127.0.0.1" not in text
 
 
+def test_who_dies_of_a_signal_is_started_again() -> None:
+    """A unit's `on-failure` is any signal but those that stop in order; where a manifest of Kubernetes says nothing, it
+    is always.
+    """
+    units = sorted((DEPLOY / "systemd").glob("*.service"))
+    assert {unit.name for unit in units} >= {"tandemq@.service", "tandemq-witness.service"}
+    for unit in units:
+        lines = unit.read_text(encoding="utf-8").splitlines()
+        assert "Restart=on-failure" in lines, unit
+        never = [line for line in lines if line.startswith("RestartPreventExitStatus=")]
+        assert never == ["RestartPreventExitStatus=2"], unit  # wrong usage: nothing else would come of it
+    witness = (DEPLOY / "compose.yaml").read_text(encoding="utf-8").partition("\n  witness:\n")[2].partition("\n\n")[0]
+    assert "\n    restart: unless-stopped" in witness
+    for name in ("pair.yaml", "witness.yaml"):
+        text = (DEPLOY / "kubernetes" / name).read_text(encoding="utf-8")
+        assert "kind: StatefulSet" in text
+        assert "restartPolicy" not in text
+
+
 def test_a_container_is_built_of_what_is_there() -> None:
     text = (DEPLOY / "Containerfile").read_text(encoding="utf-8")
     copied = [line.split()[1:-1] for line in text.splitlines() if line.startswith("COPY ") and "--from" not in line]
