@@ -15,13 +15,19 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from replica.core.ordering.reaction import Reaction
-    from replica.core.ordering.reaction_reports import Addressed
     from replica.machine import QueueState
     from replica.machine.plan.dropping import Departing
     from replica.machine.plan.react import ReactCall
     from tandemq.peer.v1.record_pb2 import ReactionCounts
     from tandemq.v1.message_pb2 import Message
     from tandemq.v1.reaction_service_pb2 import ReactionUpdate
+
+
+class Addressed(NamedTuple):
+    """A report, and the queue that its receiver has named."""
+
+    queue: str
+    message: Message
 
 
 @dataclass(slots=True)

@@ -53,8 +53,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from replica.core.messages.bodies import Stored
+    from replica.core.ordering.held_reaction import Addressed
     from replica.core.ordering.orders import Orders
-    from replica.core.ordering.reaction_reports import Addressed
     from replica.core.selection.selecting import Exact
     from replica.core.state.calls import Waiter
     from replica.core.state.shared import Shared

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.messages import copies
 from replica.core.messages.bodies import batch_of
+from replica.core.ordering.held_reaction import Addressed
 from replica.core.ordering.reaction import outcome_of
 from replica.machine import Refused, columns_of
 from replica.machine.plan.dropping import NOTHING_LEAVES
@@ -30,13 +31,6 @@ if TYPE_CHECKING:
 REPORT, OUTCOME = "tq_report", "tq_outcome"
 COUNTS = ("applied", "locked", "inert", "dying", "refused", "unreported")
 ASKED_COUNTS = ("left", "failed")
-
-
-class Addressed(NamedTuple):
-    """A report, and the queue that its receiver has named."""
-
-    queue: str
-    message: Message
 
 
 class Planned(NamedTuple):
