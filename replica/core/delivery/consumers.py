@@ -11,21 +11,20 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+from replica.core.delivery.admission import check_queue
 from replica.core.delivery.ahead import Ahead
 from replica.core.delivery.damage import Damage
 from replica.core.delivery.fan_in import FanIn
-from replica.core.delivery.rounds import Rounds, deleted, shown, taken
+from replica.core.delivery.rounds import Rounds, deleted, taken
 from replica.core.delivery.sole import Sole
 from replica.core.selection.selecting import Exact
 from replica.core.state.effects import Deliver
 from replica.core.state.outcomes import Failed, LeaseDone, Moved
-from replica.machine import LeaseCall, Refused, SettleCall, disabled, immediate_problem, lease_id_of
+from replica.machine import LeaseCall, Refused, SettleCall, lease_id_of
 from replica.machine.plan.lease import plan_lease
 from replica.machine.plan.settle import plan_settle
-from replica.machine.plan.sides import refuse_where_sides
 from replica.machine.views import counted, left_of
 from tandemq.v1.common_pb2 import Reason
-from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
 from tandemq.v1.queue_service_pb2 import SETTLE_MODE_IMMEDIATE, Outcome, Settlement
 
 if TYPE_CHECKING:
@@ -137,26 +136,9 @@ class Consumers:
 
     def _check_queue(self, consumer: Consumer) -> int:
         machine = self.orders.machine
-        queue_id = machine.queue_id(consumer.queue)
-        if queue_id is None and consumer.queue in machine.state.macros.by_name:
+        if machine.queue_id(consumer.queue) is None and consumer.queue in machine.state.macros.by_name:
             return self.fan_in.check(consumer)
-        if queue_id is None:
-            raise Refused(Reason.REASON_QUEUE_NOT_FOUND, f"there is no queue {consumer.queue!r}; create it first")
-        queue = machine.queue(queue_id)
-        refuse_where_sides(queue, "each side is consumed by a Consume stream at its member")
-        member = consumer.member or self.shared.member
-        if member not in queue.open_members:
-            raise Refused(
-                Reason.REASON_INVALID_STATE,
-                f"queue {shown(consumer.queue)} is not open at {member}; open it there first",
-            )
-        # An alias may go while it consumes, and what it holds must still be settled.
-        consumer.resolve(queue.name)
-        if not queue.config.dequeue_enabled:
-            raise disabled(shown(consumer.queue), queue.config, receiving=True)
-        if consumer.immediate and queue.config.queue_type == QUEUE_TYPE_TWO_WAY:
-            raise Refused(Reason.REASON_REPLY_REQUIRED, immediate_problem(consumer.queue))
-        return queue_id
+        return check_queue(machine, self.shared.member, consumer)
 
     def _check_unit(self, consumer: Consumer) -> int:
         """Messages that it may get; Refused where its unit is not open, or may have no more."""
