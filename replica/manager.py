@@ -449,10 +449,11 @@ class Manager:
         journal = JournalHandlers(members).handler(ReaderHandlers(queues).methods())
         stage, units = StageHandlers(members).handler(), TransactionHandlers(members).handler()
         batches, weights = BatchHandlers(queues).handler(), WeightHandlers(queues).handler()
-        macros, keeper = MacroHandlers(queues).handler(), Keeper(members, self._operator.reports, agent.linked)
+        keeper = Keeper(members, self._operator.reports, agent.linked)
+        macros = MacroHandlers(queues, keeper).handler()
         proxied, proxies = ProxyDoor(members, keeper), ProxyHandlers(queues, keeper).handler()
         reactions = ReactionHandlers(members, self._customs, enabled=self.config.reactions)
-        messages = [proxied.before(QueueHandlers(members, reactions).handler()), reactions.handler()]
+        messages = [proxied.before(QueueHandlers(members, reactions, keeper).handler()), reactions.handler()]
         rights = RightHandlers(queues, access).handler()
         handlers = [*messages, journal, stage, units, batches, weights, rights, macros, proxies, manager, pair]
         handlers.append(proxied.before(admin))

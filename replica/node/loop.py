@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 from failover.authority import outcome_of
 from failover.register import Change, Register, SetOutcome, check_set
 from replica.core.state.effects import (
+    AskFar,
     AskVerdict,
     CheckTransfer,
     Deliver,
@@ -231,6 +232,8 @@ class Node:
                         waiter.answer(result)
                     case Deliver(consumer, done):
                         consumer.waiter.deliver(done)
+                    case AskFar(shell):
+                        shell.wake()
                     case Send(frame):
                         if self.outbox_open:
                             self.outbox.append(frame)

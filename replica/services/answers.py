@@ -20,13 +20,21 @@ from tandemq.v1.common_pb2 import (
     ResponseHeader,
 )
 from tandemq.v1.common_pb2 import Warning as WarningKind
-from tandemq.v1.queue_service_pb2 import EnqueueAck, EnqueueResult, EntryDuplicate, EntryError, MemberEntries
+from tandemq.v1.queue_service_pb2 import (
+    ConsumeResponse,
+    DequeueResponse,
+    EnqueueAck,
+    EnqueueResult,
+    EntryDuplicate,
+    EntryError,
+    MemberEntries,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from replica.core.domain import Domain
-    from replica.core.state.outcomes import Answer, EnqueueDone, LeaseDone
+    from replica.core.state.outcomes import Answer, EnqueueDone, FarLease, LeaseDone
     from replica.node.members import Members
     from tandemq.v1.message_pb2 import Message
 
@@ -65,9 +73,31 @@ class FutureWaiter:
         if not self.future.done():
             self.future.set_result(result)
 
-    def deliver(self, done: LeaseDone) -> None:
+    def deliver(self, done: LeaseDone | FarLease) -> None:
         """A Dequeue is answered, never handed messages on the way."""
         self.answer(done)
+
+
+def far_response(header: ResponseHeader, done: FarLease) -> DequeueResponse:
+    """What a member of a macro queue at another manager gave, as a client here settles it."""
+    response = DequeueResponse(
+        header=header, lease_id=done.lease_id, duplicate=done.duplicate, member_queue=done.queue, messages=done.rows
+    )
+    for row in response.messages:
+        row.queue, row.lease_id = done.queue, done.lease_id
+    return response
+
+
+def far_deliveries(header: ResponseHeader, done: FarLease) -> ConsumeResponse:
+    """The same over a stream."""
+    response = ConsumeResponse()
+    deliveries = response.deliveries
+    deliveries.header.CopyFrom(header)
+    deliveries.queue, deliveries.lease_id = done.queue, done.lease_id
+    deliveries.messages.extend(done.rows)
+    for row in deliveries.messages:
+        row.queue, row.lease_id = done.queue, done.lease_id
+    return response
 
 
 def level_of(copies: int, *, volatile: bool) -> Level:

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from replica.machine.plan.members import queues_of
 from replica.rpc.refusals import abort, refusal
 from replica.services.forward import came_over_a_hop
 from replica.services.passage import came_through_a_proxy
@@ -78,7 +79,7 @@ def _is_local_only(members: Members, queue: str) -> bool:
         return False
     queue_id, macro = machine.queue_id(queue), machine.state.macros.by_name.get(queue)
     known = macro.members if macro is not None else () if queue_id is None else (queue_id,)
-    configs = (machine.queue(each).config for each in known)
+    configs = (queue.config for queue in queues_of(machine.state, known))
     return any(config.HasField("remote_clients_allowed") and not config.remote_clients_allowed for config in configs)
 
 

@@ -78,7 +78,7 @@ def create(
 def add(
     name: str, queue: str, priority: int, expected_version: int, target: str | None, timeout_ms: int, output: str
 ) -> None:
-    """Add QUEUE to macro queue NAME, behind the members that are there.
+    """Add QUEUE to macro queue NAME, behind the members that are there. A proxy is a queue of another manager.
 
     Example: tandemq macro add all-orders orders.us --priority 3
     """
@@ -173,6 +173,12 @@ def _row_of(member: MacroMember) -> dict[str, Any]:
         row["mean_response_ms"] = member.mean_response // timedelta(milliseconds=1)
     if member.share is not None:
         row["share"] = round(member.share, 6)
+    if member.target:
+        row["target"] = member.target
+    if member.far is not None:
+        far = member.far
+        row |= {"state": far.state.value, "why": far.why}
+        row |= {"heads": far.heads, "delivered": far.delivered, "returned": far.returned}
     return row
 
 

@@ -23,6 +23,7 @@ from tandemq.client.receipts import domain_number
 from tandemq.client.settling import Act, Lost, Range, Settling
 from tandemq.client.streams import Ended, Stream, open_stream, run_both
 from tandemq.errors import Closed, InDoubt, TandemqError, TimedOut, to_error
+from tandemq.far_leases import is_far
 from tandemq.v1 import queue_service_pb2
 
 Mode = Literal["lease", "immediate"]
@@ -385,7 +386,8 @@ class Consumer:
 
     def _on_deliveries(self, deliveries: queue_service_pb2.Deliveries) -> None:
         self._members.learn(deliveries.header)
-        self._last_lease_id = max(self._last_lease_id, deliveries.lease_id)
+        if not is_far(deliveries.lease_id):  # those of other managers do not rise with the log here
+            self._last_lease_id = max(self._last_lease_id, deliveries.lease_id)
         batch = delivered(deliveries, self._domain_number, self)
         if batch is None:
             return

@@ -36,6 +36,35 @@ class MacroPolicy(StrEnum):
     FASTEST_RESPONSE = "FASTEST_RESPONSE"
 
 
+class FarState(StrEnum):
+    """How a member at another manager stands; see tandemq.v1.FarState."""
+
+    IDLE = "IDLE"
+    """Nobody waits at the macro queue."""
+    ASKED = "ASKED"
+    HEARD = "HEARD"
+    """It has messages here, or has answered that it has none."""
+    LATE = "LATE"
+    """It has not answered in time, and holds nobody back until it does."""
+    AWAY = "AWAY"
+    """Its proxy is FAILED, or it is refused there."""
+    MISFIT = "MISFIT"
+    """Its queue does not go with the macro queue."""
+
+
+class FarMember(NamedTuple):
+    """A member at another manager, as the serving master sees it."""
+
+    state: FarState
+    why: str
+    """Of LATE, AWAY and MISFIT."""
+    heads: int
+    """Messages that are leased there and wait here for a consumer."""
+    delivered: int
+    returned: int
+    """Messages that went back, or whose lease there had ended; both since the master serves."""
+
+
 class MacroMember(NamedTuple):
     """A queue of a macro queue."""
 
@@ -48,6 +77,10 @@ class MacroMember(NamedTuple):
     """FASTEST_RESPONSE: from delivery to settlement, as the master has seen it lately; None: nothing is known."""
     share: float | None = None
     """What it is dealt of all messages, 0 to 1, where a table of weights is in force; of get_macro alone."""
+    target: str = ""
+    """Of a proxy: the queue that it leads to, //manager/queue; `queue` is the proxy's name."""
+    far: FarMember | None = None
+    """Of a proxy: how its messages are reached; of get_macro alone."""
 
 
 class MacroWeights(NamedTuple):
@@ -106,11 +139,12 @@ async def create_macro(
 async def add_macro_member(
     client: Linked, name: str, queue: str, *, priority: int = 0, expected_version: int = 0
 ) -> Macro:
-    """Adds a queue of the same domain behind the members that are there; from now on it is chosen as they are.
+    """Adds a queue of the same domain behind the members that are there; from now on it is chosen as they are. To a
+    macro queue that is received from also a queue of another manager, by its proxy's name or as //MANAGER/QUEUE.
 
     priority: 0 to 9, higher goes first. expected_version: only where the macro queue has this one; 0: any.
     Raises NotFound with reason QUEUE_NOT_FOUND (metadata `member` when it is the queue), Refused with reason
-    CONFIG_ERROR (a member already, a macro queue, a queue of another manager), CONFIG_MISMATCH (it does not go with
+    CONFIG_ERROR (a member already, a macro queue, a proxy where it is sent to), CONFIG_MISMATCH (it does not go with
     the others), CROSS_DOMAIN or VERSION_MISMATCH.
     """
     request = pb.AddMemberRequest(
@@ -179,4 +213,11 @@ def _weights(found: pb.MacroWeights) -> MacroWeights:
 def _member(found: pb.MacroMember) -> MacroMember:
     response = found.mean_response.ToTimedelta() if found.HasField("mean_response") else None
     share = found.share if found.HasField("share") else None
-    return MacroMember(found.queue, found.priority, found.handle, response, share)
+    far = _far(found.far) if found.HasField("far") else None
+    return MacroMember(found.queue, found.priority, found.handle, response, share, found.target, far)
+
+
+def _far(found: pb.FarMember) -> FarMember:
+    name = pb.FarState.Name(found.state).removeprefix("FAR_STATE_")
+    state = FarState.IDLE if found.state == pb.FAR_STATE_UNSPECIFIED else FarState(name)
+    return FarMember(state, found.why, found.heads, found.delivered, found.returned)

@@ -27,7 +27,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from tandemq.v1 import common_pb2 as tandemq_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etandemq/v1/macro_service.proto\x12\ntandemq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17tandemq/v1/common.proto\"\x8e\x01\n\x0bMacroMember\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x10\n\x08priority\x18\x02 \x01(\r\x12\x0e\n\x06handle\x18\x03 \x01(\r\x12\x30\n\rmean_response\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\x05share\x18\x05 \x01(\x01H\x00\x88\x01\x01\x42\x08\n\x06_share\"b\n\x0cMacroWeights\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12/\n\x0bvalid_until\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08in_force\x18\x03 \x01(\x08\",\n\x0bMacroChoice\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\"\xb3\x02\n\nMacroQueue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x0crelationship\x18\x02 \x01(\x0e\x32\x18.tandemq.v1.Relationship\x12\'\n\x06policy\x18\x03 \x01(\x0e\x32\x17.tandemq.v1.MacroPolicy\x12(\n\x07members\x18\x04 \x03(\x0b\x32\x17.tandemq.v1.MacroMember\x12\x0f\n\x07version\x18\x05 \x01(\x04\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x07\x63hoices\x18\x07 \x03(\x0b\x32\x17.tandemq.v1.MacroChoice\x12)\n\x07weights\x18\x08 \x01(\x0b\x32\x18.tandemq.v1.MacroWeights\"\x9f\x01\n\x12\x43reateMacroRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12.\n\x0crelationship\x18\x04 \x01(\x0e\x32\x18.tandemq.v1.Relationship\x12\'\n\x06policy\x18\x05 \x01(\x0e\x32\x17.tandemq.v1.MacroPolicy\"{\n\x13\x43reateMacroResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12%\n\x05macro\x18\x02 \x01(\x0b\x32\x16.tandemq.v1.MacroQueue\x12\x11\n\tduplicate\x18\x03 \x01(\x08\"o\n\x10\x41\x64\x64MemberRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x10\n\x08priority\x18\x04 \x01(\r\x12\x18\n\x10\x65xpected_version\x18\x05 \x01(\x04\"y\n\x11\x41\x64\x64MemberResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12%\n\x05macro\x18\x02 \x01(\x0b\x32\x16.tandemq.v1.MacroQueue\x12\x11\n\tduplicate\x18\x03 \x01(\x08\"`\n\x13RemoveMemberRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x04 \x01(\x04\"|\n\x14RemoveMemberResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12%\n\x05macro\x18\x02 \x01(\x0b\x32\x16.tandemq.v1.MacroQueue\x12\x11\n\tduplicate\x18\x03 \x01(\x08\"\x1f\n\x0fGetMacroRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"e\n\x10GetMacroResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12%\n\x05macro\x18\x02 \x01(\x0b\x32\x16.tandemq.v1.MacroQueue\"J\n\x11ListMacrosRequest\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x64 \x01(\r\x12\x12\n\npage_token\x18\x65 \x01(\t\"\x81\x01\n\x12ListMacrosResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12&\n\x06macros\x18\x02 \x03(\x0b\x32\x16.tandemq.v1.MacroQueue\x12\x17\n\x0fnext_page_token\x18\x64 \x01(\t\"P\n\x12\x44\x65leteMacroRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x03 \x01(\x04\"T\n\x13\x44\x65leteMacroResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x11\n\tduplicate\x18\x02 \x01(\x08*b\n\x0cRelationship\x12\x1c\n\x18RELATIONSHIP_UNSPECIFIED\x10\x00\x12\x19\n\x15RELATIONSHIP_CONSUMER\x10\x01\x12\x19\n\x15RELATIONSHIP_PRODUCER\x10\x02*\xef\x02\n\x0bMacroPolicy\x12\x1c\n\x18MACRO_POLICY_UNSPECIFIED\x10\x00\x12 \n\x1cMACRO_POLICY_FIRST_AVAILABLE\x10\x01\x12\x1c\n\x18MACRO_POLICY_PRIORITIZED\x10\x02\x12\x1c\n\x18MACRO_POLICY_ROUND_ROBIN\x10\x03\x12\x1f\n\x1bMACRO_POLICY_SHORTEST_QUEUE\x10\x04\x12\x1e\n\x1aMACRO_POLICY_CHRONOLOGICAL\x10\x05\x12!\n\x1dMACRO_POLICY_MESSAGE_PRIORITY\x10\x06\x12\x19\n\x15MACRO_POLICY_BY_GROUP\x10\x07\x12\x1a\n\x16MACRO_POLICY_DUPLICATE\x10\x08\x12&\n\"MACRO_POLICY_DUPLICATE_BEST_EFFORT\x10\t\x12!\n\x1dMACRO_POLICY_FASTEST_RESPONSE\x10\n2\xdf\x03\n\x0cMacroService\x12N\n\x0b\x43reateMacro\x12\x1e.tandemq.v1.CreateMacroRequest\x1a\x1f.tandemq.v1.CreateMacroResponse\x12H\n\tAddMember\x12\x1c.tandemq.v1.AddMemberRequest\x1a\x1d.tandemq.v1.AddMemberResponse\x12Q\n\x0cRemoveMember\x12\x1f.tandemq.v1.RemoveMemberRequest\x1a .tandemq.v1.RemoveMemberResponse\x12\x45\n\x08GetMacro\x12\x1b.tandemq.v1.GetMacroRequest\x1a\x1c.tandemq.v1.GetMacroResponse\x12K\n\nListMacros\x12\x1d.tandemq.v1.ListMacrosRequest\x1a\x1e.tandemq.v1.ListMacrosResponse\x12N\n\x0b\x44\x65leteMacro\x12\x1e.tandemq.v1.DeleteMacroRequest\x1a\x1f.tandemq.v1.DeleteMacroResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etandemq/v1/macro_service.proto\x12\ntandemq.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17tandemq/v1/common.proto\"\xc2\x01\n\x0bMacroMember\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x10\n\x08priority\x18\x02 \x01(\r\x12\x0e\n\x06handle\x18\x03 \x01(\r\x12\x30\n\rmean_response\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\x05share\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\x0e\n\x06target\x18\x06 \x01(\t\x12\"\n\x03\x66\x61r\x18\x07 \x01(\x0b\x32\x15.tandemq.v1.FarMemberB\x08\n\x06_share\"q\n\tFarMember\x12#\n\x05state\x18\x01 \x01(\x0e\x32\x14.tandemq.v1.FarState\x12\x0b\n\x03why\x18\x02 \x01(\t\x12\r\n\x05heads\x18\x03 \x01(\r\x12\x11\n\tdelivered\x18\x04 \x01(\x04\x12\x10\n\x08returned\x18\x05 \x01(\x04\"b\n\x0cMacroWeights\x12\x0f\n\x07version\x18\x01 \x01(\x04\x12/\n\x0bvalid_until\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08in_force\x18\x03 \x01(\x08\",\n\x0bMacroChoice\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x04\"\xb3\x02\n\nMacroQueue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12.\n\x0crelationship\x18\x02 \x01(\x0e\x32\x18.tandemq.v1.Relationship\x12\'\n\x06policy\x18\x03 \x01(\x0e\x32\x17.tandemq.v1.MacroPolicy\x12(\n\x07members\x18\x04 \x03(\x0b\x32\x17.tandemq.v1.MacroMember\x12\x0f\n\x07version\x18\x05 \x01(\x04\x12.\n\ncreated_at\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x07\x63hoices\x18\x07 \x03(\x0b\x32\x17.tandemq.v1.MacroChoice\x12)\n\x07weights\x18\x08 \x01(\x0b\x32\x18.tandemq.v1.MacroWeights\"\x9f\x01\n\x12\x43reateMacroRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\x0e\n\x06\x64omain\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\x12.\n\x0crelationship\x18\x04 \x01(\x0e\x32\x18.tandemq.v1.Relationship\x12\'\n\x06policy\x18\x05 \x01(\x0e\x32\x17.tandemq.v1.MacroPolicy\"{\n\x13\x43reateMacroResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12%\n\x05macro\x18\x02 \x01(\x0b\x32\x16.tandemq.v1.MacroQueue\x12\x11\n\tduplicate\x18\x03 \x01(\x08\"o\n\x10\x41\x64\x64MemberRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x10\n\x08priority\x18\x04 \x01(\r\x12\x18\n\x10\x65xpected_version\x18\x05 \x01(\x04\"y\n\x11\x41\x64\x64MemberResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12%\n\x05macro\x18\x02 \x01(\x0b\x32\x16.tandemq.v1.MacroQueue\x12\x11\n\tduplicate\x18\x03 \x01(\x08\"`\n\x13RemoveMemberRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x04 \x01(\x04\"|\n\x14RemoveMemberResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12%\n\x05macro\x18\x02 \x01(\x0b\x32\x16.tandemq.v1.MacroQueue\x12\x11\n\tduplicate\x18\x03 \x01(\x08\"\x1f\n\x0fGetMacroRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"e\n\x10GetMacroResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12%\n\x05macro\x18\x02 \x01(\x0b\x32\x16.tandemq.v1.MacroQueue\"J\n\x11ListMacrosRequest\x12\x0e\n\x06\x64omain\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x64 \x01(\r\x12\x12\n\npage_token\x18\x65 \x01(\t\"\x81\x01\n\x12ListMacrosResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12&\n\x06macros\x18\x02 \x03(\x0b\x32\x16.tandemq.v1.MacroQueue\x12\x17\n\x0fnext_page_token\x18\x64 \x01(\t\"P\n\x12\x44\x65leteMacroRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x18\n\x10\x65xpected_version\x18\x03 \x01(\x04\"T\n\x13\x44\x65leteMacroResponse\x12*\n\x06header\x18\x01 \x01(\x0b\x32\x1a.tandemq.v1.ResponseHeader\x12\x11\n\tduplicate\x18\x02 \x01(\x08*b\n\x0cRelationship\x12\x1c\n\x18RELATIONSHIP_UNSPECIFIED\x10\x00\x12\x19\n\x15RELATIONSHIP_CONSUMER\x10\x01\x12\x19\n\x15RELATIONSHIP_PRODUCER\x10\x02*\xef\x02\n\x0bMacroPolicy\x12\x1c\n\x18MACRO_POLICY_UNSPECIFIED\x10\x00\x12 \n\x1cMACRO_POLICY_FIRST_AVAILABLE\x10\x01\x12\x1c\n\x18MACRO_POLICY_PRIORITIZED\x10\x02\x12\x1c\n\x18MACRO_POLICY_ROUND_ROBIN\x10\x03\x12\x1f\n\x1bMACRO_POLICY_SHORTEST_QUEUE\x10\x04\x12\x1e\n\x1aMACRO_POLICY_CHRONOLOGICAL\x10\x05\x12!\n\x1dMACRO_POLICY_MESSAGE_PRIORITY\x10\x06\x12\x19\n\x15MACRO_POLICY_BY_GROUP\x10\x07\x12\x1a\n\x16MACRO_POLICY_DUPLICATE\x10\x08\x12&\n\"MACRO_POLICY_DUPLICATE_BEST_EFFORT\x10\t\x12!\n\x1dMACRO_POLICY_FASTEST_RESPONSE\x10\n*\x8d\x01\n\x08\x46\x61rState\x12\x19\n\x15\x46\x41R_STATE_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x46\x41R_STATE_ASKED\x10\x01\x12\x13\n\x0f\x46\x41R_STATE_HEARD\x10\x02\x12\x12\n\x0e\x46\x41R_STATE_LATE\x10\x03\x12\x12\n\x0e\x46\x41R_STATE_AWAY\x10\x04\x12\x14\n\x10\x46\x41R_STATE_MISFIT\x10\x05\x32\xdf\x03\n\x0cMacroService\x12N\n\x0b\x43reateMacro\x12\x1e.tandemq.v1.CreateMacroRequest\x1a\x1f.tandemq.v1.CreateMacroResponse\x12H\n\tAddMember\x12\x1c.tandemq.v1.AddMemberRequest\x1a\x1d.tandemq.v1.AddMemberResponse\x12Q\n\x0cRemoveMember\x12\x1f.tandemq.v1.RemoveMemberRequest\x1a .tandemq.v1.RemoveMemberResponse\x12\x45\n\x08GetMacro\x12\x1b.tandemq.v1.GetMacroRequest\x1a\x1c.tandemq.v1.GetMacroResponse\x12K\n\nListMacros\x12\x1d.tandemq.v1.ListMacrosRequest\x1a\x1e.tandemq.v1.ListMacrosResponse\x12N\n\x0b\x44\x65leteMacro\x12\x1e.tandemq.v1.DeleteMacroRequest\x1a\x1f.tandemq.v1.DeleteMacroResponseBV\n\rio.tandemq.v1P\x01Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\xaa\x02\nTandemq.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,42 +35,46 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'tandemq.v1.macro_service_pb
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\rio.tandemq.v1P\001Z6github.com/tandemq/tandemq/gen/go/tandemq/v1;tandemqv1\252\002\nTandemq.V1'
-  _globals['_RELATIONSHIP']._serialized_start=1996
-  _globals['_RELATIONSHIP']._serialized_end=2094
-  _globals['_MACROPOLICY']._serialized_start=2097
-  _globals['_MACROPOLICY']._serialized_end=2464
+  _globals['_RELATIONSHIP']._serialized_start=2163
+  _globals['_RELATIONSHIP']._serialized_end=2261
+  _globals['_MACROPOLICY']._serialized_start=2264
+  _globals['_MACROPOLICY']._serialized_end=2631
+  _globals['_FARSTATE']._serialized_start=2634
+  _globals['_FARSTATE']._serialized_end=2775
   _globals['_MACROMEMBER']._serialized_start=137
-  _globals['_MACROMEMBER']._serialized_end=279
-  _globals['_MACROWEIGHTS']._serialized_start=281
-  _globals['_MACROWEIGHTS']._serialized_end=379
-  _globals['_MACROCHOICE']._serialized_start=381
-  _globals['_MACROCHOICE']._serialized_end=425
-  _globals['_MACROQUEUE']._serialized_start=428
-  _globals['_MACROQUEUE']._serialized_end=735
-  _globals['_CREATEMACROREQUEST']._serialized_start=738
-  _globals['_CREATEMACROREQUEST']._serialized_end=897
-  _globals['_CREATEMACRORESPONSE']._serialized_start=899
-  _globals['_CREATEMACRORESPONSE']._serialized_end=1022
-  _globals['_ADDMEMBERREQUEST']._serialized_start=1024
-  _globals['_ADDMEMBERREQUEST']._serialized_end=1135
-  _globals['_ADDMEMBERRESPONSE']._serialized_start=1137
-  _globals['_ADDMEMBERRESPONSE']._serialized_end=1258
-  _globals['_REMOVEMEMBERREQUEST']._serialized_start=1260
-  _globals['_REMOVEMEMBERREQUEST']._serialized_end=1356
-  _globals['_REMOVEMEMBERRESPONSE']._serialized_start=1358
-  _globals['_REMOVEMEMBERRESPONSE']._serialized_end=1482
-  _globals['_GETMACROREQUEST']._serialized_start=1484
-  _globals['_GETMACROREQUEST']._serialized_end=1515
-  _globals['_GETMACRORESPONSE']._serialized_start=1517
-  _globals['_GETMACRORESPONSE']._serialized_end=1618
-  _globals['_LISTMACROSREQUEST']._serialized_start=1620
-  _globals['_LISTMACROSREQUEST']._serialized_end=1694
-  _globals['_LISTMACROSRESPONSE']._serialized_start=1697
-  _globals['_LISTMACROSRESPONSE']._serialized_end=1826
-  _globals['_DELETEMACROREQUEST']._serialized_start=1828
-  _globals['_DELETEMACROREQUEST']._serialized_end=1908
-  _globals['_DELETEMACRORESPONSE']._serialized_start=1910
-  _globals['_DELETEMACRORESPONSE']._serialized_end=1994
-  _globals['_MACROSERVICE']._serialized_start=2467
-  _globals['_MACROSERVICE']._serialized_end=2946
+  _globals['_MACROMEMBER']._serialized_end=331
+  _globals['_FARMEMBER']._serialized_start=333
+  _globals['_FARMEMBER']._serialized_end=446
+  _globals['_MACROWEIGHTS']._serialized_start=448
+  _globals['_MACROWEIGHTS']._serialized_end=546
+  _globals['_MACROCHOICE']._serialized_start=548
+  _globals['_MACROCHOICE']._serialized_end=592
+  _globals['_MACROQUEUE']._serialized_start=595
+  _globals['_MACROQUEUE']._serialized_end=902
+  _globals['_CREATEMACROREQUEST']._serialized_start=905
+  _globals['_CREATEMACROREQUEST']._serialized_end=1064
+  _globals['_CREATEMACRORESPONSE']._serialized_start=1066
+  _globals['_CREATEMACRORESPONSE']._serialized_end=1189
+  _globals['_ADDMEMBERREQUEST']._serialized_start=1191
+  _globals['_ADDMEMBERREQUEST']._serialized_end=1302
+  _globals['_ADDMEMBERRESPONSE']._serialized_start=1304
+  _globals['_ADDMEMBERRESPONSE']._serialized_end=1425
+  _globals['_REMOVEMEMBERREQUEST']._serialized_start=1427
+  _globals['_REMOVEMEMBERREQUEST']._serialized_end=1523
+  _globals['_REMOVEMEMBERRESPONSE']._serialized_start=1525
+  _globals['_REMOVEMEMBERRESPONSE']._serialized_end=1649
+  _globals['_GETMACROREQUEST']._serialized_start=1651
+  _globals['_GETMACROREQUEST']._serialized_end=1682
+  _globals['_GETMACRORESPONSE']._serialized_start=1684
+  _globals['_GETMACRORESPONSE']._serialized_end=1785
+  _globals['_LISTMACROSREQUEST']._serialized_start=1787
+  _globals['_LISTMACROSREQUEST']._serialized_end=1861
+  _globals['_LISTMACROSRESPONSE']._serialized_start=1864
+  _globals['_LISTMACROSRESPONSE']._serialized_end=1993
+  _globals['_DELETEMACROREQUEST']._serialized_start=1995
+  _globals['_DELETEMACROREQUEST']._serialized_end=2075
+  _globals['_DELETEMACRORESPONSE']._serialized_start=2077
+  _globals['_DELETEMACRORESPONSE']._serialized_end=2161
+  _globals['_MACROSERVICE']._serialized_start=2778
+  _globals['_MACROSERVICE']._serialized_end=3257
 # @@protoc_insertion_point(module_scope)

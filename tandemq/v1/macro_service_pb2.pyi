@@ -31,6 +31,15 @@ class MacroPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MACRO_POLICY_DUPLICATE: _ClassVar[MacroPolicy]
     MACRO_POLICY_DUPLICATE_BEST_EFFORT: _ClassVar[MacroPolicy]
     MACRO_POLICY_FASTEST_RESPONSE: _ClassVar[MacroPolicy]
+
+class FarState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FAR_STATE_UNSPECIFIED: _ClassVar[FarState]
+    FAR_STATE_ASKED: _ClassVar[FarState]
+    FAR_STATE_HEARD: _ClassVar[FarState]
+    FAR_STATE_LATE: _ClassVar[FarState]
+    FAR_STATE_AWAY: _ClassVar[FarState]
+    FAR_STATE_MISFIT: _ClassVar[FarState]
 RELATIONSHIP_UNSPECIFIED: Relationship
 RELATIONSHIP_CONSUMER: Relationship
 RELATIONSHIP_PRODUCER: Relationship
@@ -45,20 +54,44 @@ MACRO_POLICY_BY_GROUP: MacroPolicy
 MACRO_POLICY_DUPLICATE: MacroPolicy
 MACRO_POLICY_DUPLICATE_BEST_EFFORT: MacroPolicy
 MACRO_POLICY_FASTEST_RESPONSE: MacroPolicy
+FAR_STATE_UNSPECIFIED: FarState
+FAR_STATE_ASKED: FarState
+FAR_STATE_HEARD: FarState
+FAR_STATE_LATE: FarState
+FAR_STATE_AWAY: FarState
+FAR_STATE_MISFIT: FarState
 
 class MacroMember(_message.Message):
-    __slots__ = ("queue", "priority", "handle", "mean_response", "share")
+    __slots__ = ("queue", "priority", "handle", "mean_response", "share", "target", "far")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     HANDLE_FIELD_NUMBER: _ClassVar[int]
     MEAN_RESPONSE_FIELD_NUMBER: _ClassVar[int]
     SHARE_FIELD_NUMBER: _ClassVar[int]
+    TARGET_FIELD_NUMBER: _ClassVar[int]
+    FAR_FIELD_NUMBER: _ClassVar[int]
     queue: str
     priority: int
     handle: int
     mean_response: _duration_pb2.Duration
     share: float
-    def __init__(self, queue: _Optional[str] = ..., priority: _Optional[int] = ..., handle: _Optional[int] = ..., mean_response: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., share: _Optional[float] = ...) -> None: ...
+    target: str
+    far: FarMember
+    def __init__(self, queue: _Optional[str] = ..., priority: _Optional[int] = ..., handle: _Optional[int] = ..., mean_response: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., share: _Optional[float] = ..., target: _Optional[str] = ..., far: _Optional[_Union[FarMember, _Mapping]] = ...) -> None: ...
+
+class FarMember(_message.Message):
+    __slots__ = ("state", "why", "heads", "delivered", "returned")
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    HEADS_FIELD_NUMBER: _ClassVar[int]
+    DELIVERED_FIELD_NUMBER: _ClassVar[int]
+    RETURNED_FIELD_NUMBER: _ClassVar[int]
+    state: FarState
+    why: str
+    heads: int
+    delivered: int
+    returned: int
+    def __init__(self, state: _Optional[_Union[FarState, str]] = ..., why: _Optional[str] = ..., heads: _Optional[int] = ..., delivered: _Optional[int] = ..., returned: _Optional[int] = ...) -> None: ...
 
 class MacroWeights(_message.Message):
     __slots__ = ("version", "valid_until", "in_force")

@@ -107,10 +107,11 @@ class CertifiedPair:
         guard = Guard(members, access)
         members.access, access.asker = access, guard
         reactions = ReactionHandlers(members, Customs(Custom(), {}), enabled=True)
+        no_proxies: Any = SimpleNamespace(settling=None, far={})
         inner = [
             RightHandlers(AdminHandlers(members), access).handler(),
             TransactionHandlers(members).handler(),
-            QueueHandlers(members, reactions).handler(),
+            QueueHandlers(members, reactions, no_proxies).handler(),
         ]
         self.members[own], self.guards[own] = members, guard
         self.handlers[own] = [guard.guarded(each) for each in inner]  # type: ignore[arg-type]  # services by name

@@ -21,6 +21,7 @@ from replica.core.replication.op_frame import frame_to_bytes
 from replica.core.replication.sync_source import FRAME_BYTES_MAX, NeedRead
 from replica.core.state.calls import PendingEnqueue
 from replica.core.state.effects import (
+    AskFar,
     AskVerdict,
     CheckTransfer,
     Deliver,
@@ -256,6 +257,8 @@ class Member:
         match order:
             case Reply(waiter, result):
                 waiter.answer(result)
+            case AskFar(shell):
+                shell.wake()
             case Deliver(consumer, done):
                 consumer.waiter.deliver(done)
             case Send(frame):

@@ -16,18 +16,19 @@ from replica.machine.plan.deal import plan_deal
 from replica.machine.plan.duplicating import plan_copies_at_members
 from replica.machine.plan.fan_in import asked_in_order
 from replica.machine.plan.weighed import table_in_force
+from tandemq.peer.v1.record_pb2 import RecordHeader
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from replica.core.state.calls import Consumer
+    from replica.core.state.outcomes import FarLease
     from replica.machine import EnqueueCall
     from replica.machine.plan.enqueue import EnqueuePlan
     from replica.machine.plan.fan_in import MemberAsked
     from replica.machine.state.feature_rows import WeightTable
     from replica.machine.state.macros import MacroQueue
     from replica.machine.state.state import State
-    from tandemq.peer.v1.record_pb2 import RecordHeader
 
 PROFILE = "macro"
 DRAIN_MS = 30_000
@@ -73,7 +74,7 @@ def turns_begin_anew(patch: Patch) -> None:
 def closed_members_block(patch: Patch) -> None:
     original = FanIn.plan
 
-    def plan(self: FanIn, consumer: Consumer) -> RecordHeader | None:
+    def plan(self: FanIn, consumer: Consumer) -> RecordHeader | FarLease | None:
         state = self.orders.machine.state
         macro = state.macros.by_id.get(consumer.queue_id)
         first = macro.by_priority()[0] if macro is not None and macro.members else 0
@@ -88,9 +89,9 @@ def closed_members_block(patch: Patch) -> None:
 def heads_are_not_held(patch: Patch) -> None:
     original = FanIn.plan
 
-    def plan(self: FanIn, consumer: Consumer) -> RecordHeader | None:
+    def plan(self: FanIn, consumer: Consumer) -> RecordHeader | FarLease | None:
         header = original(self, consumer)
-        if header is not None and 0 < header.lease.duration_ms < DRAIN_MS:
+        if isinstance(header, RecordHeader) and 0 < header.lease.duration_ms < DRAIN_MS:
             header.lease.expires_at_ms, header.lease.duration_ms = header.time_ms + 1, 1
         return header
 

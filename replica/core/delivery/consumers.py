@@ -19,7 +19,7 @@ from replica.core.delivery.rounds import Rounds, deleted, taken
 from replica.core.delivery.sole import Sole
 from replica.core.selection.selecting import Exact
 from replica.core.state.effects import Deliver
-from replica.core.state.outcomes import Failed, LeaseDone, Moved
+from replica.core.state.outcomes import Failed, FarLease, LeaseDone, Moved
 from replica.machine import LeaseCall, Refused, SettleCall, lease_id_of
 from replica.machine.plan.lease import plan_lease
 from replica.machine.plan.settle import plan_settle
@@ -68,7 +68,7 @@ class Consumers:
         self.sole = Sole()
         self.damage = Damage(shared, is_whole)
         self.ahead = Ahead(shared, orders, self._planned, self.pump)
-        self.fan_in = FanIn(shared, orders, self._plan, self._is_free)
+        self.fan_in = FanIn(shared, orders, self._plan, self._is_free, self._credit_at)
         self._rounds = Rounds()
         self._is_at_hand = is_at_hand
 
@@ -423,13 +423,27 @@ class Consumers:
                 idle += 1
                 continue
             kind = (consumer.member, bool(consumer.immediate))
-            header = self.fan_in.plan(consumer) if kind not in empty else None
-            if header is None:
+            given = self.fan_in.plan(consumer) if kind not in empty else None
+            if given is None:
                 empty.add(kind)  # others may be served by members that are not open to it
                 idle += 1
                 continue
             idle = 0
-            self._lease(consumer, header)
+            if isinstance(given, FarLease):
+                consumer.charge(len(given.rows))
+                if consumer.one_shot:
+                    self._remove(consumer)
+            else:
+                self._lease(consumer, given)
+
+    def _credit_at(self, macro_id: int) -> int:
+        return sum(max(0, each.credit_messages) for each in self.turns.get(macro_id, ()) if not each.waiter.cancelled)
+
+    def take_back(self, consumer: Consumer, messages: int) -> None:
+        """What was on its way to it from another manager does not come."""
+        consumer.charge(-messages)
+        if consumer.attached:
+            self._pump_macro(consumer.queue_id)
 
     def _lease(self, consumer: Consumer, header: RecordHeader) -> None:
         machine = self.orders.machine
@@ -467,6 +481,7 @@ class Consumers:
         """Another member is master: send everybody there."""
         turns, self.turns = self.turns, {}
         self.exact.clear()
+        self.fan_in.forget()
         self.damage.forget()
         self.ahead.under_way.clear()
         self.sole.active.clear()

@@ -92,7 +92,7 @@ class Orders:
         read: Callable[[int], Stored | None],
         volatile_bytes_max: int,
     ) -> None:
-        self.shared = shared
+        self.shared, self.read = shared, read
         self.mastership = mastership
         self.parts = parts
         self.waiting: deque[WaitingAnswer] = deque()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from replica.core.selection.selecting import Matcher
-    from replica.core.state.outcomes import Answer, LeaseDone
+    from replica.core.state.outcomes import Answer, FarLease, LeaseDone
     from replica.machine import Columns, EnqueueCall, PublishCall, StageCall, UnitCall
     from tandemq.v1.message_pb2 import Message
     from tandemq.v1.queue_service_pb2 import Settlement
@@ -45,7 +45,7 @@ class Waiter(Protocol):
 class Taker(Waiter, Protocol):
     """A consumer's stream: may be handed messages again and again."""
 
-    def deliver(self, done: LeaseDone) -> None:
+    def deliver(self, done: LeaseDone | FarLease) -> None:
         """For the shell: messages are here."""
 
 

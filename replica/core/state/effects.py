@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from array import array
@@ -116,6 +116,19 @@ class Reply(NamedTuple):
     result: Answer
 
 
+class FarShell(Protocol):
+    """Speaks with other managers for the macro queues of one domain."""
+
+    def wake(self) -> None:
+        """Somebody waits at a macro queue with members there, or is to be given something of one."""
+
+
+class AskFar(NamedTuple):
+    """Queues of other managers have something to do for macro queues of this domain."""
+
+    shell: FarShell
+
+
 class Deliver(NamedTuple):
     """Hand messages to a consumer's stream."""
 
@@ -182,6 +195,7 @@ Order: TypeAlias = (
     | Rebuild
     | Reply
     | Deliver
+    | AskFar
     | RoleChanged
     | AskVerdict
     | Note

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from replica.machine.plan.unit_identity import RepeatedNumber
     from tandemq.peer.v1.record_pb2 import ReactionCounts
     from tandemq.v1.common_pb2 import Reason
+    from tandemq.v1.message_pb2 import DeliveredMessage
     from tandemq.v1.queue_admin_service_pb2 import LeftBehind
     from tandemq.v1.queue_service_pb2 import SettleResult
 
@@ -114,6 +115,20 @@ class LeaseDone(NamedTuple):
     duplicate: bool
     member_queue: str = ""
     """The queue that gave them, where a macro queue was asked."""
+
+
+class FarLease(NamedTuple):
+    """Messages of a queue of another manager, a member of a macro queue, for a consumer here."""
+
+    macro_id: int
+    proxy_id: int
+    queue: str
+    """The proxy of that queue."""
+    lease_id: int
+    """As it is delivered here (`tandemq.far_leases`)."""
+    rows: Sequence[DeliveredMessage]
+    """As that manager gave them."""
+    duplicate: bool = False
 
 
 class SettleDone(NamedTuple):
@@ -235,6 +250,7 @@ Answer = (
     | UnitKept
     | UnitEnded
     | LeaseDone
+    | FarLease
     | SettleDone
     | ReplyDone
     | ProgressDone

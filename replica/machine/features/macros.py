@@ -13,12 +13,13 @@ from typing import NamedTuple
 import msgspec
 
 from replica.machine.plan.fan_in import misfit
-from replica.machine.plan.members import queues_of
+from replica.machine.plan.members import proxy_member, proxy_named, queues_of
 from replica.machine.plan.queue import check_free
 from replica.machine.plan.weighed import STEERED, table_in_force
 from replica.machine.state import config as rules
 from replica.machine.state.errors import Refused
 from replica.machine.state.macros import MacroQueue, Macros
+from replica.machine.state.proxies import Proxy
 from replica.machine.state.state import State
 from replica.machine.state.weighing import Weighing, weighed
 from tandemq.peer.v1 import record_pb2
@@ -27,6 +28,7 @@ from tandemq.v1 import macro_service_pb2 as pb
 
 CREATE, ADD = record_pb2.MACRO_ACTION_CREATE, record_pb2.MACRO_ACTION_ADD
 REMOVE, DELETE = record_pb2.MACRO_ACTION_REMOVE, record_pb2.MACRO_ACTION_DELETE
+ADD_PROXY = record_pb2.MACRO_ACTION_ADD_PROXY
 PRIORITY_MAX = 9
 PAGE_MACROS_MAX = 100
 PAGE_MEMBERS_MAX = 10_000
@@ -87,7 +89,10 @@ def plan_macro(state: State, now_ms: int, call: MacroCall) -> record_pb2.RecordH
             text = f"macro queue {macro.name} has version {macro.version}, not {call.expected_version}; read it again"
             raise Refused(common_pb2.REASON_VERSION_MISMATCH, text, {"version": str(macro.version)})
         op = record_pb2.MacroOp(action=call.action, macro_id=macro.queue_id)
-        if call.action == ADD:
+        if call.action == ADD and (proxy := proxy_named(state, call.queue)) is not None:
+            op.action = ADD_PROXY  # an older version stops at it, and does not go on with another state
+            op.queue_id, op.priority = _joining_proxy(state, macro, call, proxy), call.priority
+        elif call.action == ADD:
             op.queue_id, op.priority = _joining(state, macro, call), call.priority
         elif call.action == REMOVE:
             op.queue_id = _leaving(state, macro, call)
@@ -118,15 +123,39 @@ def _create(state: State, call: MacroCall) -> record_pb2.MacroOp:
     )
 
 
-def _joining(state: State, macro: MacroQueue, call: MacroCall) -> int:
-    """R074: what does not go with it is refused by the member's name."""
+def _check_room(state: State, macro: MacroQueue, call: MacroCall) -> None:
     member = {"queue": macro.name, "member": call.queue}
     if not 0 <= call.priority <= PRIORITY_MAX:
         text = f"member {call.queue} of macro queue {macro.name}: a member priority is 0 to {PRIORITY_MAX}"
         raise Refused(common_pb2.REASON_CONFIG_ERROR, text, member)
+    if len(macro.members) >= state.limits.macro_members_max:
+        text = f"macro queue {macro.name} has {len(macro.members)} members, which is the most it may have"
+        raise Refused(common_pb2.REASON_QUOTA_EXCEEDED, text, member)
+
+
+def _joining_proxy(state: State, macro: MacroQueue, call: MacroCall, proxy: Proxy) -> int:
+    """M7. Whether the queue that it leads to goes with the others is seen when it is reached."""
+    member = {"queue": macro.name, "member": call.queue}
+    if macro.is_producer:
+        text = f"{call.queue} is a queue of another manager, and macro queue {macro.name} is a PRODUCER: it deals to"
+        raise Refused(common_pb2.REASON_CONFIG_ERROR, f"{text} queues of its own domain alone", member)
+    if proxy.relationship == pb.RELATIONSHIP_PRODUCER:
+        text = f"proxy {proxy.name} of {proxy.target} is a PRODUCER: nothing is received from it"
+        raise Refused(common_pb2.REASON_RELATIONSHIP_MISMATCH, text, member)
+    if proxy.queue_id in macro.members:
+        text = f"proxy {proxy.name} is a member of macro queue {macro.name} already, with its member priority"
+        raise Refused(common_pb2.REASON_CONFIG_ERROR, f"{text} {macro.members[proxy.queue_id]}", member)
+    _check_room(state, macro, call)
+    return proxy.queue_id
+
+
+def _joining(state: State, macro: MacroQueue, call: MacroCall) -> int:
+    """R074: what does not go with it is refused by the member's name."""
+    member = {"queue": macro.name, "member": call.queue}
+    _check_room(state, macro, call)
     if call.queue.startswith("//"):
-        text = f"{call.queue} is a queue of another manager: a macro queue has members of its own domain alone"
-        raise Refused(common_pb2.REASON_CONFIG_ERROR, text, member)
+        text = f"no proxy of this domain leads to {call.queue}: `tandemq proxy create NAME {call.queue}`, then add it"
+        raise Refused(common_pb2.REASON_QUEUE_NOT_FOUND, text, member)
     if call.queue in state.macros.by_name:
         text = f"{call.queue} is a macro queue itself: name its members instead"
         raise Refused(common_pb2.REASON_CONFIG_ERROR, text, member)
@@ -139,9 +168,6 @@ def _joining(state: State, macro: MacroQueue, call: MacroCall) -> int:
         known = f"as {queue.name}, " if call.queue != queue.name else ""
         text = f"queue {call.queue} is a member of macro queue {macro.name} already, {known}with its member priority"
         raise Refused(common_pb2.REASON_CONFIG_ERROR, f"{text} {macro.members[queue_id]}", member)
-    if len(macro.members) >= state.limits.macro_members_max:
-        text = f"macro queue {macro.name} has {len(macro.members)} members, which is the most it may have"
-        raise Refused(common_pb2.REASON_QUOTA_EXCEEDED, text, member)
     others = list(queues_of(state, macro.members))
     if problem := misfit(macro, queue, others):
         text = f"queue {queue.name} cannot be a member of macro queue {macro.name}: {problem}"
@@ -151,6 +177,8 @@ def _joining(state: State, macro: MacroQueue, call: MacroCall) -> int:
 
 def _leaving(state: State, macro: MacroQueue, call: MacroCall) -> int:
     queue_id = state.ids.get(call.queue)
+    if queue_id is None and (proxy := proxy_member(state, macro, call.queue)) is not None:
+        return proxy.queue_id
     if queue_id is None or queue_id not in macro.members:
         text = f"macro queue {macro.name} has no member {call.queue!r}"
         raise Refused(common_pb2.REASON_QUEUE_NOT_FOUND, text, {"queue": macro.name, "member": call.queue})
@@ -168,7 +196,7 @@ def apply_macro(state: State, time_ms: int, op: record_pb2.MacroOp) -> None:
     macro = state.macros.by_id[op.macro_id]
     macro.version += 1
     match op.action:
-        case record_pb2.MACRO_ACTION_ADD:
+        case record_pb2.MACRO_ACTION_ADD | record_pb2.MACRO_ACTION_ADD_PROXY:
             state.macros.join(macro, op.queue_id, op.priority)
         case record_pb2.MACRO_ACTION_REMOVE:
             state.macros.leave(macro, op.queue_id)
@@ -208,6 +236,7 @@ class ShownMember(NamedTuple):
     queue_id: int
     mean_ms: int | None = None  # how soon it settles, as the master has seen it; None: nobody knows
     share: int | None = None  # parts of a million that it is dealt; None: no table of weights is in force
+    target: str = ""  # of a proxy: the queue that it leads to
 
 
 class ShownWeights(NamedTuple):
@@ -234,8 +263,15 @@ class ShownMacro(NamedTuple):
 def shown_macro(state: State, name: str) -> ShownMacro:
     """Refused (QUEUE_NOT_FOUND) when it is not there."""
     macro = named_macro(state, name)
-    members = tuple(ShownMember(state.queues[each].name, how, each) for each, how in macro.members.items())
+    members = tuple(_shown_member(state, each, how) for each, how in macro.members.items())
     return ShownMacro(macro.name, macro.relationship, macro.policy, macro.version, macro.created_ms, members)
+
+
+def _shown_member(state: State, queue_id: int, priority: int) -> ShownMember:
+    proxy = state.proxies.by_id.get(queue_id)
+    if proxy is not None:
+        return ShownMember(proxy.name, priority, queue_id, target=proxy.target)
+    return ShownMember(state.queues[queue_id].name, priority, queue_id)
 
 
 def shown_weights(state: State, name: str, time_ms: int) -> ShownMacro:

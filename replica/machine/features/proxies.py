@@ -94,6 +94,7 @@ def apply_proxy(state: State, time_ms: int, op: record_pb2.ProxyOp) -> None:
         state.next_queue_id = op.proxy_id + 1
         return
     assert op.action == DELETE, "an action without a meaning"
+    state.macros.forget_queue(op.proxy_id)
     state.proxies.remove(state.proxies.by_id[op.proxy_id])
 
 

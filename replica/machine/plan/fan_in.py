@@ -5,7 +5,7 @@ It is evaluated at every dequeue (R082), over the members as they are then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from replica.machine.plan.lease import unexpired
@@ -18,6 +18,9 @@ from replica.machine.state.system_names import SYSTEM
 from tandemq.v1 import common_pb2
 from tandemq.v1 import macro_service_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+
+COMPARING = (pb.MACRO_POLICY_CHRONOLOGICAL, pb.MACRO_POLICY_MESSAGE_PRIORITY)
+"""Policies that look at the heads themselves."""
 
 
 def misfit(
@@ -84,6 +87,53 @@ def asked_in_order(state: State, macro: MacroQueue, now_ms: int, *, immediate: b
             return (MemberAsked(head.queue, head.messages) for head in heads)
         case _:
             return (MemberAsked(queue, 0) for queue in able)
+
+
+class FarHead(NamedTuple):
+    """What a member at another manager gives next, as it is known here."""
+
+    proxy_id: int
+    priority: int
+    entered_ms: int
+    """By the clock of that manager."""
+    messages: int
+    """Those that follow it and are like it included; 0: it has not said yet whether it has something."""
+
+
+def asked_among(
+    state: State,
+    macro: MacroQueue,
+    now_ms: int,
+    far: Mapping[int, FarHead],
+    entered_ms: Callable[[int], int],
+    *,
+    immediate: bool,
+    last: int,
+) -> Iterator[MemberAsked | FarHead]:
+    """The same where some members are at other managers (M7). Nobody may be asked behind one that has not said yet
+    whether it has something. `far`: by proxy, those that have something, or may. `entered_ms`: of a record, by its log
+    index. `last`: the member that gave something last.
+    """
+    if macro.policy in COMPARING:
+        yield from (each for each in far.values() if not each.messages)
+        by_priority = macro.policy == pb.MACRO_POLICY_MESSAGE_PRIORITY
+        time_ms = state.at(now_ms)
+        able = (queue for queue in queues_of(state, macro.by_priority()) if _may_give(queue, immediate=immediate))
+        rows: list[tuple[tuple[int, int, bool, int], MemberAsked | FarHead]] = []
+        for head in filter(None, (_head(queue, time_ms) for queue in able)):
+            age = entered_ms(head.log_index), False, head.log_index
+            rows.append(((-head.priority if by_priority else 0, *age), MemberAsked(head.queue, head.messages)))
+        for number, each in enumerate(far.values()):
+            rows.append(((-each.priority if by_priority else 0, each.entered_ms, True, number), each))
+        yield from (each for _, each in sorted(rows, key=lambda row: row[0]))
+        return
+    ids = macro.in_turn(last) if macro.policy == pb.MACRO_POLICY_ROUND_ROBIN else macro.by_priority()
+    for member_id in ids:
+        if member_id in far:
+            yield far[member_id]
+        for queue in queues_of(state, (member_id,)):
+            if _may_give(queue, immediate=immediate):
+                yield MemberAsked(queue, 0)
 
 
 class _Head(NamedTuple):

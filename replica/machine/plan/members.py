@@ -1,4 +1,4 @@
-"""Finds the queues that stand behind the members of a macro queue; changes nothing.
+"""Finds what stands behind the members of a macro queue: queues of this domain, and proxies; changes nothing.
 
 A member is a number of the queues' numbers, never used again, with its member priority, in the order of adding
 (`MacroQueue.members`). Whoever wants the queue of one asks here, and meets only those that are of this domain.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from replica.machine.state.macros import MacroQueue
+from replica.machine.state.proxies import Proxy
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
 
@@ -16,3 +18,19 @@ def queues_of(state: State, members: Iterable[int]) -> Iterator[QueueState]:
     """In the order of these numbers, each when it is asked for; what is no queue of this domain is left out."""
     queues = state.queues
     return (queues[each] for each in members if each in queues)
+
+
+def proxy_named(state: State, name: str) -> Proxy | None:
+    """By its own name, or by the full name that it leads to: the oldest one of those."""
+    if name.startswith("//"):
+        return next((each for each in state.proxies.by_id.values() if each.target == name), None)
+    return state.proxies.by_name.get(name)
+
+
+def proxy_member(state: State, macro: MacroQueue, name: str) -> Proxy | None:
+    """The one that is a member, by either name."""
+    if not name.startswith("//"):
+        proxy = state.proxies.by_name.get(name)
+        return proxy if proxy is not None and proxy.queue_id in macro.members else None
+    proxies = (state.proxies.by_id.get(each) for each in macro.members)
+    return next((each for each in proxies if each is not None and each.target == name), None)

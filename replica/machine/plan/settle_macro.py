@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from replica.machine.plan.members import queues_of
 from replica.machine.plan.reply import ReplyCall
 from replica.machine.plan.settle import SettleCall, plan_settle, settled_key
 from replica.machine.state.errors import Refused
@@ -78,7 +79,7 @@ def members_of(state: State, call: SettleCall) -> list[int]:
     if not ended:
         return found
     # Each member is asked once for all of them: one by one they would cost a look a member each.
-    homes = {key: queue_id for queue_id in members for key in state.queues[queue_id].settled.keys() & ended}
+    homes = {key: queue.queue_id for queue in queues_of(state, members) for key in queue.settled.keys() & ended}
     return [
         queue_id or (0 if each.queue else homes.get(settled_key(each.lease_id, each.outcome), 0))
         for queue_id, each in zip(found, call.settlements, strict=True)

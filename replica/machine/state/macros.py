@@ -32,10 +32,10 @@ class MacroQueue:
         """Higher ones first, then in the order of adding."""
         return sorted(self.members, key=lambda queue_id: -self.members[queue_id])
 
-    def in_turn(self) -> list[int]:
-        """Whoever is behind the last one first."""
-        ids = list(self.members)
-        at = ids.index(self.last) + 1 if self.last in self.members else 0
+    def in_turn(self, last: int = 0) -> list[int]:
+        """Whoever is behind the last one first. `last`: that one, where it was no queue of this domain."""
+        ids, last = list(self.members), last or self.last
+        at = ids.index(last) + 1 if last in self.members else 0
         return ids[at:] + ids[:at]
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from replica.machine import Machine, ShownMacro
     from replica.rpc.handlers import Method
     from replica.services.admin.queues import AdminHandlers
+    from replica.services.proxies.keeper import Keeper
 
 SERVICE = "tandemq.v1.MacroService"
 
@@ -35,8 +36,9 @@ SERVICE = "tandemq.v1.MacroService"
 class MacroHandlers:
     """The handlers of MacroService."""
 
-    def __init__(self, admin: AdminHandlers) -> None:
-        self.admin = admin
+    def __init__(self, admin: AdminHandlers, keeper: Keeper) -> None:
+        """`keeper`: of what leads to other managers."""
+        self.admin, self.keeper = admin, keeper
         self.members = admin.members
 
     def handler(self) -> grpc.GenericRpcHandler:
@@ -99,8 +101,8 @@ class MacroHandlers:
         """See MacroService.GetMacro."""
         parsed = await parse(pb.GetMacroRequest, request, context)
 
-        def reply(_machine: Machine, done: MacrosDone) -> pb.GetMacroResponse:
-            return pb.GetMacroResponse(macro=_shown(done.macros[0]))
+        def reply(machine: Machine, done: MacrosDone) -> pb.GetMacroResponse:
+            return pb.GetMacroResponse(macro=self._with_far(machine, _shown(done.macros[0])))
 
         read = ReadMacros(parsed.name)
         return await self._run("GetMacro", request, context, read, lambda: self._home(parsed.name), reply)
@@ -116,6 +118,22 @@ class MacroHandlers:
         most = min(parsed.page_size or PAGE_MACROS_MAX, PAGE_MACROS_MAX)
         read = ReadMacros(None, parsed.page_token, most)
         return await self._run("ListMacros", request, context, read, lambda: home, reply)
+
+    def _with_far(self, machine: Machine, shown: pb.MacroQueue) -> pb.MacroQueue:
+        """And how its members at other managers stand."""
+        macro = machine.state.macros.by_name.get(shown.name)
+        if macro is None or not any(each.target for each in shown.members):
+            return shown
+        found = self.keeper.far[self._home(shown.name).shared.name].refresh(macro)
+        for member in shown.members:
+            if (far := found.get(member.handle)) is not None:
+                member.far.state, member.far.why = far.state, far.why
+                member.far.heads, member.far.delivered, member.far.returned = (
+                    len(far.heads),
+                    far.delivered,
+                    far.returned,
+                )
+        return shown
 
     def _home(self, name: str) -> Domain:
         return self.members.of_queue(name)
@@ -191,7 +209,7 @@ def _shown(macro: ShownMacro) -> pb.MacroQueue:
         choices=[pb.MacroChoice(reason=reason, count=count) for reason, count in macro.choices],
     )
     for each in macro.members:
-        member = made.members.add(queue=each.queue, priority=each.priority, handle=each.queue_id)
+        member = made.members.add(queue=each.queue, priority=each.priority, handle=each.queue_id, target=each.target)
         if each.mean_ms is not None:
             member.mean_response.FromMilliseconds(each.mean_ms)
         if each.share is not None:

@@ -15,11 +15,11 @@ from google.protobuf.message import DecodeError
 from failover.marks import Role
 from replica.core.messages import bodies
 from replica.core.state.calls import Consumer, PendingCall
-from replica.core.state.outcomes import Failed, LeaseDone, Moved, ReplyDone, SettleDone
+from replica.core.state.outcomes import Failed, FarLease, LeaseDone, Moved, ReplyDone, SettleDone
 from replica.machine import SettleCall, milliseconds
 from replica.node.standing import OpeningStream
 from replica.rpc.refusals import abort, failure, refusal
-from replica.services.answers import header_of
+from replica.services.answers import far_deliveries, header_of
 from replica.services.checks import (
     is_immediate,
     problem_of_answer,
@@ -32,6 +32,7 @@ from replica.services.forward import ANSWER_S, member_of, park_s, pipe, time_lef
 from replica.services.locality import problem_of_origin
 from replica.services.messages.completion import reply_of
 from replica.services.peer_clients import client_of
+from replica.services.proxies.far_settling import FarFrames, any_far
 from replica.services.which_domain import check_domain
 from storage.errors import CorruptRecord
 from tandemq.v1.common_pb2 import Error, Reason
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from replica.core.state.shared import Shared
     from replica.machine import SegmentSlice
     from replica.node.members import Members
+    from replica.services.proxies.far_settling import FarSettling
     from tandemq.v1.common_pb2 import ResponseHeader
     from tandemq.v1.queue_service_pb2 import ConsumeOpen, Deliveries
 
@@ -147,10 +149,12 @@ class ConsumeStream:
         open_: ConsumeOpen,
         asked: Filter | None,
         source: DeliverySource | None = None,
+        far: FarSettling | None = None,
     ) -> None:
         self.members = members
         self.context = context
         self.source: DeliverySource = OwnSource(members, domain) if source is None else source
+        self.far = FarFrames(far, domain)
         self.domain = domain
         self.cancelled = False
         self.spoke = False
@@ -212,9 +216,13 @@ class ConsumeStream:
             self.leaving = True
             self.push(ConsumeResponse(goaway=Goaway(error=failure(result))))
 
-    def deliver(self, done: LeaseDone) -> None:
-        """Messages under one lease."""
+    def deliver(self, done: LeaseDone | FarLease) -> None:
+        """Messages under one lease. Those of another manager come one by one, whatever the format is."""
         if self.cancelled:
+            return
+        if isinstance(done, FarLease):
+            self.consumer.credit_bytes -= sum(len(row.message.payload) for row in done.rows)
+            self.push(far_deliveries(self.header(), done))
             return
         slices = done.slices
         while True:
@@ -281,6 +289,7 @@ class ConsumeStream:
             self.cancelled = True
             writer.cancel()
             reader.cancel()
+            self.far.close()
             self.domain.consumers.detach(self.consumer)
 
     async def _read(self) -> None:
@@ -302,7 +311,10 @@ class ConsumeStream:
             elif kind == "settle":
                 waiter = SettleWaiter(self, request.settle.settle_id, len(request.settle.settlements))
                 call = SettleCall(self.consumer.queue, request.settle.settlements)
-                self.domain.submit(PendingCall(waiter, call), node.clock.now_ms())
+                if any_far(call.settlements):
+                    await self.far.settle(call, waiter)
+                else:
+                    self.domain.submit(PendingCall(waiter, call), node.clock.now_ms())
             elif kind == "reply":
                 reply = request.reply
                 answering = SettleWaiter(self, reply.settle_id, 1)
@@ -399,8 +411,11 @@ async def serve(
     members: Members,
     context: grpc.aio.ServicerContext,  # type: ignore[type-arg]  # serializers are bytes
     serve_side: ServeSide,
+    far: FarSettling,
 ) -> None:
-    """A Consume stream, wherever its master is, or at its side (`serve_side`) where its queue has sides."""
+    """A Consume stream, wherever its master is, or at its side (`serve_side`) where its queue has sides. `far`: settles
+    what members of a macro queue at other managers gave.
+    """
     frame = await context.read()
     try:
         request = ConsumeRequest.FromString(frame) if isinstance(frame, bytes) else ConsumeRequest()
@@ -421,7 +436,7 @@ async def serve(
         entry = await _enter(members, open_.queue, context)
         try:
             await members.streams.door.pace()
-            await _serve(members, open_, bytes(frame), asked, context, entry, serve_side)
+            await _serve(members, open_, bytes(frame), asked, context, entry, serve_side, far)
         finally:
             entry.leave()
 
@@ -458,6 +473,7 @@ async def _serve(
     context: grpc.aio.ServicerContext,  # type: ignore[type-arg]  # serializers are bytes
     entry: OpeningStream,
     serve_side: ServeSide,
+    far: FarSettling,
 ) -> None:
     if await serve_side(members, open_, context, entry):
         return
@@ -470,7 +486,7 @@ async def _serve(
         if (stale := stale_epoch(members, domain, open_.epoch)) is not None:
             await abort(context, stale)
         await _check_queue(members, domain, open_, context)
-        stream = ConsumeStream(members, context, domain, open_, asked)
+        stream = ConsumeStream(members, context, domain, open_, asked, far=far)
         with members.streams.signed(context.peer(), stream):
             await stream.run(entry)
 

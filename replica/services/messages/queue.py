@@ -11,13 +11,13 @@ import grpc
 
 from replica.core.messages import bodies
 from replica.core.state.calls import Consumer, PendingCall, PendingEnqueue
-from replica.core.state.outcomes import EnqueueDone, Failed, LeaseDone, Moved, SettleDone
+from replica.core.state.outcomes import EnqueueDone, Failed, FarLease, LeaseDone, Moved, SettleDone
 from replica.machine import PROXY_TARGET, EnqueueCall, Refused, SettleCall, milliseconds
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import filters, forward
-from replica.services.answers import Answered, FutureWaiter, header_of, level_of, results_of
+from replica.services.answers import Answered, FutureWaiter, far_response, header_of, level_of, results_of
 from replica.services.browsing import BROWSE_PAGE_MAX, browse_pages
 from replica.services.checks import (
     is_immediate,
@@ -38,6 +38,7 @@ from replica.services.messages.produce import ProduceStream
 from replica.services.messages.reactive import enqueue_reactive
 from replica.services.messages.transact import WholeUnits
 from replica.services.messages.watching import WatchHandlers
+from replica.services.proxies.far_settling import any_far
 from replica.services.which_domain import check_domain
 from tandemq.finding.names import is_full
 from tandemq.v1.common_pb2 import Level, Reason
@@ -56,11 +57,15 @@ from tandemq.v1.queue_service_pb2 import (
 from tandemq.v1.transaction_service_pb2 import TransactRequest, TransactResponse
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from replica.core.domain import Domain
     from replica.core.selection.filters import Filter
     from replica.machine import Columns
     from replica.node.members import Members
     from replica.services.messages.react import ReactionHandlers
+    from replica.services.proxies.keeper import Keeper
+    from tandemq.v1.queue_service_pb2 import Settlement
 
 SERVICE = "tandemq.v1.QueueService"
 DEQUEUE_BYTES = 4 << 20
@@ -72,9 +77,9 @@ BROWSE_PAGE = 100
 class QueueHandlers:
     """The handlers of QueueService."""
 
-    def __init__(self, members: Members, reactions: ReactionHandlers) -> None:
-        """`reactions`: what a reactive message does."""
-        self.members = members
+    def __init__(self, members: Members, reactions: ReactionHandlers, keeper: Keeper) -> None:
+        """`reactions`: what a reactive message does. `keeper`: of what leads to other managers."""
+        self.members, self.keeper = members, keeper
         self.reactions = reactions
         self.one_way = OneWay(members)
         self.units = OpenUnitHandlers(members)
@@ -237,7 +242,7 @@ class QueueHandlers:
 
     async def consume(self, _requests: object, context: Context) -> None:
         """See QueueService.Consume."""
-        await consume.serve(self.members, context, side.serve)
+        await consume.serve(self.members, context, side.serve, self.keeper.settling)
 
     async def dequeue(self, request: bytes, context: Context) -> bytes:
         """See QueueService.Dequeue."""
@@ -299,6 +304,8 @@ class QueueHandlers:
         left_s = min(left_s, max(0.0, forward.time_left_s(context, 3_600_000) - 0.05))
         try:
             await filters.look_through(self.members, domain, consumer)
+            if consumer.attached and domain.consumers.fan_in.far.macros:
+                await self.keeper.far[domain.shared.name].heard(consumer)
             if consumer.attached and not waiter.future.done() and left_s > 0:
                 await asyncio.wait((waiter.future,), timeout=left_s)
             if waiter.future.done():
@@ -336,6 +343,8 @@ class QueueHandlers:
     async def _dequeued(self, domain: Domain, request: DequeueRequest, result: object) -> Answered:
         if isinstance(result, (Failed, Moved)):
             return result
+        if isinstance(result, FarLease):
+            return far_response(header_of(self.members, domain), result).SerializeToString()
         assert isinstance(result, LeaseDone)
         # Who is master, and in which epoch, is answered as it was when the messages were leased.
         header = header_of(self.members, domain)
@@ -372,19 +381,34 @@ class QueueHandlers:
     async def _settle(self, domain: Domain, request: SettleRequest) -> Answered:
         if (stale := stale_epoch(self.members, domain, request.epoch)) is not None:
             return stale
+        if any_far(request.settlements):
+            result = await self.keeper.settling.settle(
+                domain,
+                request.queue,
+                request.settlements,
+                request.request_id,
+                lambda own: self._settle_here(domain, request, own),
+            )
+        else:
+            result = await self._settle_here(domain, request, request.settlements)
+        if isinstance(result, (Failed, Moved)):
+            return result
+        header = header_of(self.members, domain)
+        return SettleResponse(header=header, results=result.results, duplicate=result.duplicate).SerializeToString()
+
+    async def _settle_here(
+        self, domain: Domain, request: SettleRequest, settlements: Sequence[Settlement]
+    ) -> SettleDone | Failed | Moved:
         node = self.members.node
         waiter = FutureWaiter()
         parts = [part.SerializeToString(deterministic=True) for part in request.settlements]
         digest = fingerprint(request.queue.encode(), *parts)
-        call = SettleCall(request.queue, request.settlements, request.request_id, digest)
+        call = SettleCall(request.queue, settlements, request.request_id, digest)
         domain.submit(PendingCall(waiter, call), node.clock.now_ms())
         node.dispatch(domain)
         result = await waiter.future
-        if isinstance(result, (Failed, Moved)):
-            return result
-        assert isinstance(result, SettleDone)
-        header = header_of(self.members, domain)
-        return SettleResponse(header=header, results=result.results, duplicate=result.duplicate).SerializeToString()
+        assert isinstance(result, (SettleDone, Failed, Moved))
+        return result
 
     # -- browsing --------------------------------------------------------------------------------------------------
 

@@ -178,7 +178,8 @@ class FarManager:
         except TandemqError as error:
             self._failed(standing, why_of(error))
             return error if error.retryable else None
-        if (why := misfit(standing.proxy, found.queue.config)) is not None:
+        standing.found = found.queue.config
+        if (why := misfit(standing.proxy, standing.found)) is not None:
             self._failed(standing, why)
             return None
         if standing.on_opened(found.header, monotonic_ms()):

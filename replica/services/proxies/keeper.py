@@ -6,6 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.machine.features.proxies import target_of
+from replica.services.proxies.far_heads import FarMembers
+from replica.services.proxies.far_settling import FarSettling
 from replica.services.proxies.standing import ProxyStanding
 from tandemq.ambient import monotonic_ms
 
@@ -46,6 +48,9 @@ class Keeper:
         """`linked`: who knows the managers of the configuration."""
         self.members, self.reports, self.linked = members, reports, linked
         self._domains: dict[int, _OfDomain] = {}
+        self.far = {name: FarMembers(members, domain, self) for name, domain in members.by_name.items()}
+        """For the macro queues of each domain, by its name."""
+        self.settling = FarSettling(members, self)
         members.node.on_tick.append(self.look)
 
     def proxy(self, name: str) -> Proxy | None:
@@ -72,10 +77,12 @@ class Keeper:
         proxy = machine.state.proxies.by_name.get(name) if machine is not None else None
         return kept.kept.get(proxy.queue_id) if proxy is not None and kept is not None else None
 
-    def look(self, _now_ms: int) -> None:
+    def look(self, now_ms: int) -> None:
         """At each tick."""
         for domain in self.members.by_name.values():
             self._see_to(domain)
+        for far in self.far.values():
+            far.look(now_ms)
 
     def _see_to(self, domain: Domain) -> None:
         shared = domain.shared

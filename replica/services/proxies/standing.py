@@ -47,6 +47,8 @@ class ProxyStanding:
         self.calls = 0
         self.reached = ResponseHeader()
         """Of the last opening."""
+        self.found: QueueConfig | None = None
+        """What its queue was then; None: it was never there."""
 
     def on_opened(self, header: ResponseHeader, now_ms: int) -> bool:
         """The queue is there, as expected. True: it had failed before."""

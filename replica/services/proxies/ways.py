@@ -9,6 +9,7 @@ from replica.rpc.refusals import refusal
 from replica.rpc.skim import Skim, names_at
 from replica.services.proxies.frames import ConsumeFrames, ProduceFrames, take_header
 from replica.services.weighing import problem_of_reply, problem_of_request
+from tandemq.far_leases import lease_there
 from tandemq.peer.v1.peer_service_pb2 import (
     MESSAGE_CODE_DEQUEUE_REQ,
     MESSAGE_CODE_ENQUEUE_REQ,
@@ -154,6 +155,7 @@ def there(way: ProxyWay, request: Any, queue: str) -> bytes:
     """The same request, as the other manager reads it: the identity in it stays, the epoch was one of ours."""
     if isinstance(request, pb.SettleRequest):
         for settlement in request.settlements:
+            settlement.lease_id = lease_there(settlement.lease_id)  # by a macro queue here, of which it is a member
             if settlement.queue == request.queue:
                 settlement.ClearField("queue")  # a macro queue there finds who holds the lease
     setattr(request, way.name, queue)

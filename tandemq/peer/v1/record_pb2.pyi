@@ -18,6 +18,7 @@ class MacroAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MACRO_ACTION_ADD: _ClassVar[MacroAction]
     MACRO_ACTION_REMOVE: _ClassVar[MacroAction]
     MACRO_ACTION_DELETE: _ClassVar[MacroAction]
+    MACRO_ACTION_ADD_PROXY: _ClassVar[MacroAction]
 
 class ProxyAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -64,6 +65,7 @@ MACRO_ACTION_CREATE: MacroAction
 MACRO_ACTION_ADD: MacroAction
 MACRO_ACTION_REMOVE: MacroAction
 MACRO_ACTION_DELETE: MacroAction
+MACRO_ACTION_ADD_PROXY: MacroAction
 PROXY_ACTION_UNSPECIFIED: ProxyAction
 PROXY_ACTION_CREATE: ProxyAction
 PROXY_ACTION_DELETE: ProxyAction

@@ -108,7 +108,7 @@ def test_what_does_not_fit_is_refused_by_the_members_name() -> None:
         ("other", common_pb2.REASON_CONFIG_ERROR, "other is a macro queue itself"),
         ("m", common_pb2.REASON_CONFIG_ERROR, "m is a macro queue itself"),
         ("q1", common_pb2.REASON_CONFIG_ERROR, "q1 is a member of macro queue m already"),
-        ("//far/q1", common_pb2.REASON_CONFIG_ERROR, "//far/q1 is a queue of another manager"),
+        ("//far/q1", common_pb2.REASON_QUEUE_NOT_FOUND, "no proxy of this domain leads to //far/q1"),
         ("twins", common_pb2.REASON_CONFIG_MISMATCH, "twins cannot be a member.*PRODUCER replication"),
         ("SYSTEM.DEAD", common_pb2.REASON_CONFIG_MISMATCH, "SYSTEM.DEAD cannot be a member.*manager's own"),
         ("sole", common_pb2.REASON_CONFIG_MISMATCH, "sole cannot be a member.*single_active"),

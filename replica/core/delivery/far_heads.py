@@ -1,0 +1,168 @@
+"""Keeps what queues of other managers have for the macro queues that they are members of (M7): their heads, which are
+leased there, and how each of them stands. Never leases or settles: that is the shell's, by calls to those managers.
+
+Of the serving master alone, and no part of the state: a head that is forgotten here returns to its queue by itself.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from replica.core.state.effects import AskFar
+from replica.core.state.outcomes import FarLease
+from replica.machine.plan.fan_in import FarHead
+from replica.machine.state.segments import PRIORITY_DEFAULT
+from tandemq.far_leases import far_lease
+from tandemq.v1 import macro_service_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from replica.core.state.calls import Consumer
+    from replica.core.state.effects import FarShell
+    from replica.core.state.shared import Shared
+    from replica.machine.state.macros import MacroQueue
+    from replica.machine.state.state import State
+    from tandemq.v1.message_pb2 import DeliveredMessage
+
+IDLE, ASKED, HEARD = pb.FAR_STATE_UNSPECIFIED, pb.FAR_STATE_ASKED, pb.FAR_STATE_HEARD
+LATE, AWAY, MISFIT = pb.FAR_STATE_LATE, pb.FAR_STATE_AWAY, pb.FAR_STATE_MISFIT
+CLAIM_BYTES_MAX = 2 << 20
+"""Payload bytes of one delivery: bounds a frame, as those of a lease here."""
+
+
+class Claim(NamedTuple):
+    """What a consumer is to get, once its lease there lasts as long as the consumer may have it."""
+
+    consumer: Consumer
+    lease: FarLease
+
+
+class FarMember:
+    """A queue of another manager, as a member of one macro queue."""
+
+    def __init__(self, proxy_id: int, name: str, target: str) -> None:
+        """`name`: of its proxy; `target`: //manager/queue."""
+        self.proxy_id, self.name, self.target = proxy_id, name, target
+        self.state: pb.FarState = IDLE
+        self.why = ""
+        self.heads: deque[DeliveredMessage] = deque()
+        """In the order in which its queue gave them; their lease ids are those of the other manager."""
+        self.claims: deque[Claim] = deque()
+        """For the shell."""
+        self.delivered = self.returned = 0
+
+    def head(self) -> FarHead | None:
+        """What it would give next; None: nothing, or nobody knows."""
+        if not self.heads:
+            return FarHead(self.proxy_id, 0, 0, 0) if self.is_awaited else None
+        first, alike = self.heads[0], 0
+        for row in self.heads:
+            if _age(row) != _age(first) or row.lease_id != first.lease_id:
+                break
+            alike += 1
+        return FarHead(self.proxy_id, *_age(first), alike)
+
+    @property
+    def is_awaited(self) -> bool:
+        """It has not said yet whether it has something: whoever the policy puts behind it waits a moment."""
+        return not self.heads and self.state in (IDLE, ASKED)
+
+    def set(self, state: pb.FarState, why: str = "") -> bool:
+        """True: it stood otherwise before."""
+        was, self.state, self.why = (self.state, self.why), state, why
+        return was != (state, why)
+
+    def take(self, most: int, bytes_max: int) -> tuple[DeliveredMessage, ...]:
+        """Its next messages, of one lease; at least one."""
+        taken = [self.heads.popleft()]
+        size = len(taken[0].message.payload)
+        while self.heads and len(taken) < most and self.heads[0].lease_id == taken[0].lease_id:
+            size += len(self.heads[0].message.payload)
+            if size > bytes_max:
+                break
+            taken.append(self.heads.popleft())
+        if not self.heads and self.state == HEARD:
+            self.state = IDLE  # whether there are more nobody knows
+        return tuple(taken)
+
+    def drop(self, gone: Iterable[tuple[int, int]]) -> int:
+        """These are leased there no more, by lease id and index; how many of them were here."""
+        lost = set(gone)
+        left = [row for row in self.heads if (row.lease_id, row.index) not in lost]
+        dropped = len(self.heads) - len(left)
+        self.heads = deque(left)
+        self.returned += dropped
+        if not self.heads and self.state == HEARD:
+            self.state = IDLE
+        return dropped
+
+
+class FarHeads:
+    """Of the macro queues of one domain."""
+
+    def __init__(self, shared: Shared, credit: Callable[[int], int]) -> None:
+        """`credit`: messages that consumers at a macro queue can take now."""
+        self._shared, self.credit = shared, credit
+        self.shell: FarShell | None = None
+        """None: there is nobody who could ask them, and they are passed over."""
+        self.macros: dict[int, dict[int, FarMember]] = {}
+        self._seen: dict[int, int] = {}
+        self._turns: dict[int, tuple[int, int]] = {}
+
+    def of(self, state: State, macro: MacroQueue) -> Mapping[int, FarMember]:
+        """Its members at other managers, by the number of the proxy, in the order of adding."""
+        if self.shell is None or not state.proxies.by_id:
+            return {}
+        if self._seen.get(macro.queue_id) != macro.version:
+            self._seen[macro.queue_id] = macro.version
+            known = self.macros.get(macro.queue_id, {})
+            proxies = state.proxies.by_id
+            self.macros[macro.queue_id] = {
+                each: known.get(each) or FarMember(each, proxies[each].name, proxies[each].target)
+                for each in macro.members
+                if each in proxies
+            }
+        return self.macros[macro.queue_id]
+
+    def wake(self) -> None:
+        """The shell has something to do."""
+        if self.shell is not None:
+            self._shared.outbox.add(AskFar(self.shell))
+
+    def last(self, macro: MacroQueue) -> int:
+        """The member that gave something last. Those at other managers are known to this master alone."""
+        known, proxy_id = self._turns.get(macro.queue_id, (0, 0))
+        return proxy_id if proxy_id and known == macro.last else macro.last
+
+    def gave_here(self, macro: MacroQueue) -> None:
+        """A member of this domain has the turn behind it."""
+        self._turns.pop(macro.queue_id, None)
+
+    def give(self, macro: MacroQueue, member: FarMember, consumer: Consumer, most: int) -> FarLease:
+        """Its next messages, on their way to the consumer: they go out when the shell says that they may."""
+        size = min(consumer.credit_bytes, CLAIM_BYTES_MAX)
+        rows = member.take(min(consumer.credit_messages, most or consumer.credit_messages), size)
+        self._turns[macro.queue_id] = macro.last, member.proxy_id
+        lease = FarLease(macro.queue_id, member.proxy_id, member.name, far_lease(rows[0].lease_id), rows)
+        member.claims.append(Claim(consumer, lease))
+        self.wake()
+        return lease
+
+    def forget(self) -> None:
+        """This member serves no more, or begins to: what it held returns by itself."""
+        self.macros.clear()
+        self._seen.clear()
+        self._turns.clear()
+
+
+def _age(row: DeliveredMessage) -> tuple[int, int]:
+    priority = row.message.priority if row.message.HasField("priority") else PRIORITY_DEFAULT
+    return priority, row.enqueue_time.ToMilliseconds()
+
+
+def settled_rows(rows: Sequence[DeliveredMessage], refused: Iterable[tuple[int, int]]) -> list[DeliveredMessage]:
+    """Those that are in none of these ranges (first index, count)."""
+    gone = list(refused)
+    return [row for row in rows if not any(first <= row.index < first + count for first, count in gone)]

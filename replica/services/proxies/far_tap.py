@@ -1,0 +1,400 @@
+"""Takes messages of one queue of another manager for one macro queue: under leases there that it renews, lengthens when
+a consumer gets them, and gives back (M7). Which consumer gets them is decided in `replica.core.delivery.fan_in`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from google.protobuf.duration_pb2 import Duration
+
+from replica.core.delivery.far_heads import ASKED, AWAY, HEARD, IDLE, LATE, MISFIT, settled_rows
+from replica.core.state.outcomes import Moved
+from replica.machine.features.proxies import TargetPlace
+from replica.machine.plan.members import queues_of
+from replica.services.passage import Passage
+from replica.services.proxies.standing import FAILED
+from replica.services.proxies.ways import CALL_S, CALLS_MAX
+from tandemq.ambient import monotonic_ms, random_bytes
+from tandemq.errors import TandemqError
+from tandemq.v1.common_pb2 import IndexRange
+from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY, QueueType
+from tandemq.v1.queue_service_pb2 import (
+    OUTCOME_EXTEND,
+    OUTCOME_RELEASE,
+    SETTLE_MODE_LEASE,
+    DequeueRequest,
+    DequeueResponse,
+    Settlement,
+    SettleRequest,
+    SettleResponse,
+    SettleResult,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from replica.core.delivery.far_heads import Claim, FarMember
+    from replica.machine.state.macros import MacroQueue
+    from replica.services.proxies.far_heads import FarMembers
+    from replica.services.proxies.keeper import KeptProxy
+    from tandemq.v1.macro_service_pb2 import FarState
+    from tandemq.v1.message_pb2 import DeliveredMessage
+
+HEAD_MS, RENEW_MS = 5_000, 2_000
+"""How long a head is leased, and when its lease is renewed while somebody waits (M7)."""
+LATE_MS = 250
+LATE_TEXT = f"no answer in {LATE_MS} ms"
+"""Who has not answered by then holds nobody back."""
+LINGER_MS = 1_000
+"""What nobody waits for goes back so much later: the next call may want it."""
+WAIT_S = 2.0
+"""How long a member that has nothing is waited for at a time."""
+CLAIM_S = 2.0
+"""For one call about leases: what is not confirmed by then is not delivered."""
+AGAIN_MS = 250
+"""Between two attempts at one that has not answered."""
+POLL_MS, POLLS_MAX = 1_000, CALLS_MAX // 2
+"""With more calls than the second under way to one manager nobody waits there; who has nothing is asked once in the
+first.
+"""
+WINDOW_MAX = 1_000
+"""Messages that are taken at once; one at the beginning, twice as many each time that all of them were delivered."""
+SETTLEMENTS_MAX = 1_000
+"""Of one call."""
+DEQUEUE, SETTLE = "QueueService/Dequeue", "QueueService/Settle"
+
+
+class _Part(NamedTuple):
+    """One settlement of a call, and whom it is for."""
+
+    settlement: Settlement
+    rows: Sequence[DeliveredMessage]
+    claim: Claim | None
+    """None: of heads that wait, or go back."""
+
+
+class FarTap:
+    """Of one member of one macro queue."""
+
+    def __init__(self, far: FarMembers, macro: MacroQueue, member: FarMember) -> None:
+        self.far, self.macro, self.member = far, macro, member
+        manager, _, queue = member.target.removeprefix("//").partition("/")
+        self._target = TargetPlace(manager, queue)
+        self._client_id = f"macro/{far.members.pair or far.members.member}/{macro.name}".encode()[:64]
+        self._fetching: asyncio.Task[None] | None = None
+        self._settling: asyncio.Task[None] | None = None
+        self._window, self._all_taken = 1, False
+        self._wanted_ms = self._leased_ms = self._again_ms = self._settle_again_ms = self._asked_ms = 0
+        self._back: list[DeliveredMessage] = []
+        self._refusal = ""
+        self._is_closed = self._is_left = False
+
+    @property
+    def is_able(self) -> bool:
+        """It may have something to do before the next look at all of them."""
+        return self.member.state not in (AWAY, MISFIT) or bool(self.member.claims or self._back)
+
+    def close(self) -> None:
+        """This member is master no more: what it holds returns when its lease ends."""
+        self._is_closed = True
+        for task in (self._fetching, self._settling):
+            if task is not None:
+                task.cancel()
+
+    def leave(self, now_ms: int) -> None:
+        """It is no member any more: what it holds goes back, and what is on its way to a consumer arrives."""
+        self._is_left = True
+        self._give_back()
+        self._see_to_leases(now_ms)
+
+    # -- looking -----------------------------------------------------------------------------------------------------
+
+    def look(self, now_ms: int) -> bool:
+        """Begins what is due. True: it stands otherwise than before, and consumers may be served."""
+        member = self.member
+        wanted = self.far.domain.consumers.fan_in.far.credit(self.macro.queue_id)
+        if wanted:
+            self._wanted_ms = now_ms
+        elif now_ms - self._wanted_ms >= LINGER_MS:
+            self._give_back()
+        state, why = self._standing(now_ms)
+        if state in (AWAY, MISFIT):
+            self._give_back()
+            changed = member.set(state, why)
+        elif member.state in (AWAY, MISFIT):
+            changed = member.set(IDLE)
+        else:
+            changed = False
+            if not wanted and self._fetching is None and not member.heads and member.state == HEARD:
+                member.set(IDLE)  # what it has meanwhile nobody knows: who comes next waits for its word
+                self._again_ms = 0
+            if self._fetching is not None and member.is_awaited and now_ms - self._asked_ms >= LATE_MS:
+                changed = member.set(LATE, LATE_TEXT)
+        if member.state not in (AWAY, MISFIT) and self._is_fetch_due(wanted, now_ms):
+            self._fetching = self.far.members.node.spawn(self._fetch(min(wanted, self._window)))
+        self._see_to_leases(now_ms)
+        return changed
+
+    def _is_fetch_due(self, wanted: int, now_ms: int) -> bool:
+        few = len(self.member.heads) * 2 <= self._window if self._window > 1 else not self.member.heads
+        return bool(wanted) and few and self._fetching is None and now_ms >= self._again_ms
+
+    def _kept(self) -> KeptProxy | None:
+        return self.far.keeper.of(self.far.domain, self.member.name)
+
+    def _standing(self, now_ms: int) -> tuple[FarState, str]:
+        kept = self._kept()
+        if kept is None:
+            return AWAY, "its proxy is gone"
+        standing = kept.standing
+        if standing.state == FAILED:
+            return AWAY, str(standing.why)
+        if (problem := self._misfit(kept)) is not None:
+            return MISFIT, problem
+        if self._refusal and now_ms < self._again_ms:
+            return AWAY, self._refusal
+        return IDLE, ""
+
+    def _misfit(self, kept: KeptProxy) -> str | None:
+        """Why its queue could not be a member here either (R074)."""
+        found, machine = kept.standing.found, self.far.domain.shared.machine
+        if found is None or machine is None:
+            return None
+        if found.single_active:
+            return "CONFIG_MISMATCH: it serves one consumer at a time (single_active)"
+        kind = QueueType.Name(found.queue_type).removeprefix("QUEUE_TYPE_")
+        if found.queue_type == QUEUE_TYPE_TWO_WAY:
+            return "CONFIG_MISMATCH: it is TWO_WAY, and requests of another manager are answered there"
+        own = next(iter(queues_of(machine.state, self.macro.members)), None)
+        if own is not None and own.config.queue_type != found.queue_type:
+            return f"CONFIG_MISMATCH: it is {kind}, and the members here are not"
+        return None
+
+    # -- taking ------------------------------------------------------------------------------------------------------
+
+    async def _fetch(self, most: int) -> None:
+        from replica.services.proxies.far_manager import MastershipEnded  # and a client, which most never need
+
+        member, kept = self.member, self._kept()
+        assert kept is not None, "looked at before"
+        has_none = member.state == HEARD and not member.heads
+        waits = has_none and kept.manager.under_way < POLLS_MAX
+        if not has_none and member.state != LATE:
+            member.set(ASKED)
+        if self._all_taken:
+            self._window = min(2 * self._window, WINDOW_MAX)
+        self._all_taken, self._asked_ms = False, monotonic_ms()
+        late = asyncio.get_running_loop().call_later(LATE_MS / 1000, self._on_late)
+        if has_none:
+            late.cancel()
+        try:
+            rows = await self._dequeue(kept, most, WAIT_S if waits else 0.0)
+        except MastershipEnded:
+            return
+        except TandemqError as error:
+            self._on_failed(kept, error)
+        else:
+            self._on_rows(rows, most, polls=has_none and not waits)
+        finally:
+            late.cancel()
+            self._fetching = None
+        if not self._is_closed:
+            self.far.pump({self.macro.queue_id})
+            self.far.wake()
+
+    async def _dequeue(self, kept: KeptProxy, most: int, wait_s: float) -> Sequence[DeliveredMessage]:
+        request = DequeueRequest(
+            queue=self._target.queue,
+            request_id=random_bytes(16),
+            max_messages=most,
+            settle_mode=SETTLE_MODE_LEASE,
+            lease_duration=_duration(HEAD_MS),
+            client_id=self._client_id,
+        )
+        if wait_s:
+            request.wait.CopyFrom(_duration(round(1000 * wait_s)))
+        reply: DequeueResponse = await self._ask(kept, DEQUEUE, request, DequeueResponse, CALL_S + wait_s, wait_s)
+        if not self.member.heads:  # else the older ones are renewed first, and these with them
+            self._leased_ms = monotonic_ms()
+        return reply.messages
+
+    async def _ask(
+        self,
+        kept: KeptProxy,
+        path: str,
+        request: DequeueRequest | SettleRequest,
+        reply: type[DequeueResponse | SettleResponse],
+        total_s: float,
+        wait_s: float = 0.0,
+    ) -> Any:
+        kept.standing.calls += 1
+        passage = Passage(1, kept.manager.manager)
+        data = request.SerializeToString()
+        return await kept.manager.ask(path, data, reply, self._target.queue, passage, total_s, wait_s)
+
+    def _on_late(self) -> None:
+        if self.member.is_awaited:
+            self.member.set(LATE, LATE_TEXT)
+            self.far.pump({self.macro.queue_id})
+
+    def _on_failed(self, kept: KeptProxy, error: TandemqError) -> None:
+        self._again_ms = monotonic_ms() + AGAIN_MS
+        why = f"{error.reason}: {error.message}"
+        if error.definite:
+            self._refusal, self._again_ms = why, monotonic_ms() + POLL_MS
+            self.member.set(AWAY, why)
+            return
+        kept.manager.doubt(kept.standing)
+        self.member.set(LATE, why)
+
+    def _on_rows(self, rows: Sequence[DeliveredMessage], most: int, *, polls: bool) -> None:
+        self._refusal = ""
+        if self._is_closed:
+            return
+        if self._is_left:
+            self._back.extend(rows)
+            self._see_to_leases(monotonic_ms())
+            return
+        self.member.set(HEARD)
+        self._all_taken = len(rows) == most
+        self.member.heads.extend(rows)
+        if polls and not rows:
+            self._again_ms = monotonic_ms() + POLL_MS
+
+    # -- leases ------------------------------------------------------------------------------------------------------
+
+    def _give_back(self) -> None:
+        if self.member.heads:
+            self._window, self._all_taken = 1, False
+            self.member.returned += len(self.member.heads)
+            self._back.extend(self.member.heads)
+            self.member.heads.clear()
+
+    def _see_to_leases(self, now_ms: int) -> None:
+        member = self.member
+        renews = bool(member.heads) and now_ms - self._leased_ms >= RENEW_MS
+        later = (renews or self._back) and now_ms >= self._settle_again_ms
+        if (later or member.claims) and self._settling is None and not self._is_closed:
+            self._settling = self.far.members.node.spawn(self._settle(renews=renews))
+
+    def _parts(self, *, renews: bool) -> list[_Part]:
+        """What one call is about: consumers first, then heads that wait, then what goes back."""
+        parts: list[_Part] = []
+        claims = self.member.claims
+        machine = self.far.domain.shared.machine
+        own_ms = machine.lease_ms(self.macro.name) if machine is not None else 0
+        while claims and len(parts) < SETTLEMENTS_MAX:
+            claim = claims.popleft()
+            if claim.consumer.waiter.cancelled:
+                self._back.extend(claim.lease.rows)
+                continue
+            (part,) = _settlements(claim.lease.rows, OUTCOME_EXTEND)
+            if extension_ms := claim.consumer.duration_ms or own_ms:
+                part.extension.CopyFrom(_duration(extension_ms))
+            parts.append(_Part(part, claim.lease.rows, claim))
+        if renews:
+            self._window, self._all_taken = 1, False
+            for part in _settlements(self.member.heads, OUTCOME_EXTEND):
+                part.extension.CopyFrom(_duration(HEAD_MS))
+                rows = [row for row in self.member.heads if row.lease_id == part.lease_id]
+                parts.append(_Part(part, rows, None))
+        back, self._back = self._back, []
+        returned = _settlements(back, OUTCOME_RELEASE)
+        parts += [_Part(part, [row for row in back if row.lease_id == part.lease_id], None) for part in returned]
+        return parts
+
+    async def _settle(self, *, renews: bool) -> None:
+        from replica.services.proxies.far_manager import MastershipEnded  # as above
+
+        kept, parts = self._kept(), self._parts(renews=renews)
+        asked_ms = monotonic_ms()
+        try:
+            if kept is None or kept.standing.state == FAILED:
+                self._on_unsettled(parts)
+            elif parts:
+                request = SettleRequest(
+                    queue=self._target.queue,
+                    request_id=random_bytes(16),
+                    settlements=[part.settlement for part in parts],
+                )
+                reply: SettleResponse = await self._ask(kept, SETTLE, request, SettleResponse, CLAIM_S)
+                self._leased_ms = asked_ms if renews else self._leased_ms
+                for part, result in zip(parts, reply.results, strict=True):
+                    self._on_settled(part, result)
+        except MastershipEnded:
+            return
+        except TandemqError as error:
+            assert kept is not None, "nobody else is asked"
+            if not error.definite:
+                kept.manager.doubt(kept.standing)
+            self._on_unsettled(parts)
+            if error.definite and not error.retryable:
+                self._back.clear()  # there is no such queue, or nothing of it is given to this manager
+        finally:
+            self._settling = None
+        if self._is_left:
+            self._see_to_leases(monotonic_ms())
+        if not self._is_closed:
+            self.far.pump({self.macro.queue_id})
+            self.far.wake()
+
+    def _on_settled(self, part: _Part, result: SettleResult) -> None:
+        refused = [(each.first, each.count) for each in result.refused]
+        left = [] if result.HasField("error") and not refused else settled_rows(part.rows, refused)
+        if part.claim is not None:
+            self._deliver(part.claim, left)
+        elif part.settlement.outcome == OUTCOME_EXTEND:
+            held = {row.index for row in left}
+            self.member.drop((row.lease_id, row.index) for row in part.rows if row.index not in held)
+
+    def _on_unsettled(self, parts: Sequence[_Part]) -> None:
+        """Nobody has said what became of the leases: no consumer gets anything, and what may be held goes back."""
+        for part in parts:
+            if part.claim is not None:
+                self._deliver(part.claim, [])
+                self._back.extend(part.rows)
+            elif part.settlement.outcome == OUTCOME_RELEASE:
+                self._back.extend(part.rows)
+        self._give_back()
+        self._settle_again_ms = monotonic_ms() + AGAIN_MS
+        del self._back[: -2 * WINDOW_MAX]  # the older ones return when their leases end
+
+    def _deliver(self, claim: Claim, rows: Sequence[DeliveredMessage]) -> None:
+        """These are leased to the consumer as long as it may have them; the others of its claim are lost to it."""
+        far, consumer, member = self.far, claim.consumer, self.member
+        lost = len(claim.lease.rows) - len(rows)
+        member.returned += lost
+        if far.members.is_late() or not far.domain.mastership.commit.can_read or consumer.waiter.cancelled:
+            self._back.extend(rows)
+            return
+        if lost and not consumer.one_shot:
+            far.domain.consumers.take_back(consumer, lost)
+        if rows:
+            member.delivered += len(rows)
+            lease = claim.lease._replace(rows=rows)
+            if consumer.one_shot:
+                consumer.waiter.answer(lease)
+            else:
+                consumer.waiter.deliver(lease)
+        elif consumer.one_shot:
+            consumer.waiter.answer(Moved(f"{member.target} has given these messages to others; repeat the call"))
+
+
+def _duration(ms: int) -> Duration:
+    made = Duration()
+    made.FromMilliseconds(ms)
+    return made
+
+
+def _settlements(rows: Iterable[DeliveredMessage], outcome: int) -> list[Settlement]:
+    """One a lease, with the indexes as ranges."""
+    made: dict[int, Settlement] = {}
+    for row in rows:
+        part = made.setdefault(row.lease_id, Settlement(lease_id=row.lease_id, outcome=outcome))  # type: ignore[arg-type]  # enum number
+        if part.ranges and part.ranges[-1].first + part.ranges[-1].count == row.index:
+            part.ranges[-1].count += 1
+        else:
+            part.ranges.append(IndexRange(first=row.index, count=1))
+    return list(made.values())

@@ -1,0 +1,211 @@
+"""Heads of queues of other managers at a macro queue of a pair: whom they go to, and whom their members hold back (M7).
+The shell, which speaks with those managers, is the test.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from replica.core.delivery.far_heads import AWAY, HEARD, IDLE, LATE, settled_rows
+from replica.core.state.calls import PendingCall
+from replica.core.state.outcomes import QueueDone
+from replica.machine import ProxyCall
+from replica.machine.features import proxies
+from replica.machine.features.macros import ADD
+from tandemq.far_leases import far_lease, is_far, lease_there
+from tandemq.v1 import macro_service_pb2 as pb
+from tandemq.v1.message_pb2 import DeliveredMessage, Message
+from tests.support.clients import Waiter
+from tests.unit.replica.core.delivery.test_fan_in import CONSUMER, Taker, begun, change, send
+
+if TYPE_CHECKING:
+    from replica.core.delivery.far_heads import FarHeads, FarMember
+    from replica.machine.state.macros import MacroQueue
+    from tests.support.pair import Pair
+
+LEASE = 7 << 40 | 1
+
+
+class Woken:
+    """The shell: it does nothing by itself."""
+
+    def __init__(self) -> None:
+        self.wakes = 0
+
+    def wake(self) -> None:
+        self.wakes += 1
+
+
+def far_of(pair: Pair) -> FarHeads:
+    assert pair.master is not None
+    return pair.master.core.consumers.fan_in.far
+
+
+def beside(
+    policy: pb.MacroPolicy = pb.MACRO_POLICY_PRIORITIZED, priority: int = 9, **own: int
+) -> tuple[Pair, FarMember]:
+    """A macro queue with these members here, and with one at another manager behind them."""
+    pair, waiter = begun(CONSUMER, policy, **own), Waiter()
+    assert pair.master is not None
+    pair.master.submit(PendingCall(waiter, ProxyCall(proxies.CREATE, "p", b"", 0, target="//west/orders")))
+    pair.settle(200)
+    assert isinstance(waiter.done, QueueDone), waiter.done
+    far_of(pair).shell = Woken()
+    change(pair, ADD, queue="p", priority=priority)
+    machine = pair.master.core.shared.machine
+    assert machine is not None
+    macro: MacroQueue = machine.state.macros.by_name["m"]
+    (member,) = far_of(pair).of(machine.state, macro).values()
+    return pair, member
+
+
+def come(pair: Pair, member: FarMember, *indexes: int, lease_id: int = LEASE, at_ms: int = 1) -> None:
+    """These were leased there; none: it has answered that there is nothing."""
+    entered = Timestamp()
+    entered.FromMilliseconds(at_ms)
+    rows = [
+        DeliveredMessage(index=index, lease_id=lease_id, message=Message(), enqueue_time=entered) for index in indexes
+    ]
+    member.heads.extend(rows)
+    member.set(HEARD)
+    look(pair)
+
+
+def look(pair: Pair) -> None:
+    master = pair.master
+    assert master is not None
+    macro_ids = list(far_of(pair).macros)
+    master.core.consumers.pump(macro_ids)
+    master.dispatch(master.core)
+    pair.quiesce()
+
+
+def claimed(member: FarMember) -> list[list[int]]:
+    return [[row.index for row in claim.lease.rows] for claim in member.claims]
+
+
+def test_a_member_that_has_not_answered_holds_back_those_behind_it() -> None:
+    pair, member = beside(low=1)
+    send(pair, "low")
+    taker = Taker(pair)
+    assert (taker.got, member.state) == ([], IDLE)
+    shell = far_of(pair).shell
+    assert isinstance(shell, Woken)
+    assert shell.wakes > 0
+    come(pair, member)
+    assert taker.got == ["low"]
+
+
+def test_one_that_is_late_or_away_holds_back_nobody() -> None:
+    for state in (LATE, AWAY):
+        pair, member = beside(low=1)
+        send(pair, "low")
+        taker = Taker(pair)
+        member.set(state, "why")
+        look(pair)
+        assert taker.got == ["low"]
+
+
+def test_one_behind_those_here_is_not_asked_while_they_have_something() -> None:
+    pair, member = beside(priority=0, high=9)
+    send(pair, "high")
+    taker = Taker(pair)
+    assert (taker.got, member.state) == (["high"], IDLE)
+
+
+def test_a_head_is_delivered_by_the_shell_alone_and_is_given_once() -> None:
+    """Until its lease there lasts as long as the consumer may have it, nobody gets it."""
+    pair, member = beside(low=1)
+    first, other = Taker(pair, "c1"), Taker(pair, "c2")
+    come(pair, member, 1)
+    assert (first.got, other.got, claimed(member)) == ([], [], [[1]])
+    assert first.consumer.credit_messages + other.consumer.credit_messages == 1
+    (claim,) = member.claims
+    assert (claim.lease.lease_id, claim.lease.queue) == (far_lease(LEASE), "p")
+    come(pair, member)
+    send(pair, "low")
+    assert first.got + other.got == ["low"], "the other one is served meanwhile"
+
+
+def test_what_was_lost_there_is_not_missing_from_the_credit() -> None:
+    pair, member = beside(low=1)
+    taker = Taker(pair)
+    come(pair, member, 1)
+    (claim,) = member.claims
+    come(pair, member)
+    send(pair, "low")
+    assert taker.got == []
+    assert pair.master is not None
+    pair.master.core.consumers.take_back(claim.consumer, 1)
+    pair.master.dispatch(pair.master.core)
+    pair.quiesce()
+    assert taker.got == ["low"]
+
+
+def test_a_delivery_has_messages_of_one_lease_and_no_more_than_its_credit() -> None:
+    pair, member = beside(low=1)
+    come(pair, member, 1, 2, 3)
+    come(pair, member, 4, lease_id=LEASE + 1)
+    Taker(pair, credit=2)
+    assert claimed(member) == [[1, 2]]
+    Taker(pair, "c2", credit=5)
+    assert claimed(member) == [[1, 2], [3], [4]]
+
+
+def test_ages_are_compared_with_what_is_here() -> None:
+    pair, member = beside(pb.MACRO_POLICY_CHRONOLOGICAL, own=0)
+    send(pair, "own")
+    come(pair, member, 1, at_ms=1)
+    come(pair, member, 2, at_ms=10**14)
+    taker = Taker(pair)
+    assert (taker.got, claimed(member)) == ([], [[1]])
+    taker.ask()
+    assert taker.got == ["own"]
+    taker.ask()
+    assert claimed(member) == [[1], [2]]
+
+
+def test_the_turn_goes_round_all_members() -> None:
+    pair, member = beside(pb.MACRO_POLICY_ROUND_ROBIN, one=0, two=0)
+    send(pair, "one", 2)
+    send(pair, "two", 2)
+    come(pair, member, 1)
+    come(pair, member, 2, 3)
+    taker, seen = Taker(pair), list[str]()
+    for number in range(6):
+        seen = [*taker.got, *("p" for _ in member.claims)]
+        assert len(seen) == number + 1
+        if number == 2:
+            assert sorted(seen) == ["one", "p", "two"]
+        taker.ask()
+    assert sorted(seen) == ["one", "one", "p", "p", "two", "two"]
+
+
+def test_a_member_that_serves_no_more_forgets_what_it_held() -> None:
+    pair, member = beside(low=1)
+    come(pair, member, 1)
+    assert pair.master is not None
+    pair.master.core.consumers.on_following()
+    assert not far_of(pair).macros
+
+
+def test_leases_of_other_managers_are_none_of_those_here() -> None:
+    assert is_far(far_lease(LEASE))
+    assert not is_far(LEASE)
+    assert lease_there(far_lease(LEASE)) == LEASE
+    rows = [DeliveredMessage(index=index) for index in (1, 2, 3)]
+    assert [row.index for row in settled_rows(rows, [(2, 1)])] == [1, 3]
+
+
+def test_a_member_whose_heads_are_taken_is_asked_before_those_behind_it() -> None:
+    """Else what is behind it overtakes it each time that its next head is on its way."""
+    pair, member = beside(low=1)
+    send(pair, "low")
+    come(pair, member, 1)
+    taker = Taker(pair)
+    taker.ask()
+    assert (taker.got, claimed(member), member.state) == ([], [[1]], IDLE)
+    come(pair, member)
+    assert taker.got == ["low"]
