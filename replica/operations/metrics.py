@@ -15,6 +15,7 @@ from failover.marks import Role
 from failover.runner import SAID
 from replica.operations.metrics_queues import queue_metrics
 from tandemq.ambient import monotonic_ms
+from tandemq.v1.macro_service_pb2 import FarState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -97,7 +98,28 @@ class Metrics:
             commit.add_metric([name], shared.progress.commit_index)
             copies.add_metric([name], domain.mastership.commit.copies)
             parked.add_metric([name], len(domain.holding))
-        return [epoch, role, last, commit, copies, parked, denied, chosen, differed]
+        return [epoch, role, last, commit, copies, parked, denied, chosen, differed, *_far_members(self.members)]
+
+
+def _far_members(members: Members) -> list[Metric]:
+    far = CounterMetricFamily(
+        "tandemq_macro_far_messages",
+        "Messages of queues of other managers that macro queues here took, by what became of them.",
+        labels=["domain", "outcome"],
+    )
+    standing = GaugeMetricFamily(
+        "tandemq_macro_far_members",
+        "Members of macro queues at other managers, by how they stand at their serving master.",
+        labels=["domain", "state"],
+    )
+    for name, domain in members.by_name.items():
+        heads = domain.consumers.fan_in.far
+        for outcome, count in dict(heads.totals).items():
+            far.add_metric([name, outcome], count)
+        for state, count in heads.states().items():
+            shown = FarState.Name(state).removeprefix("FAR_STATE_") if state else "IDLE"
+            standing.add_metric([name, shown], count)
+    return [far, standing]
 
 
 def _classifier(judge: Judge) -> list[Metric]:

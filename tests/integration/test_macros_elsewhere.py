@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from chaos.cluster import Cluster
 from tandemq import aio
+from tandemq.cli import root
 from tandemq.client.macros import FarMember, FarState, MacroPolicy
 from tandemq.errors import InvalidRequest, NotFound, Refused
 from tests.integration.support import gone, new_name, roles, stopped_at_end
@@ -90,6 +93,25 @@ async def test_a_stream_gets_both_and_settles_each_where_it_is(
         assert (await east.get_queue(own)).length == 0
     shown = await far_of(east, macro)
     assert shown.delivered == 100
+
+
+async def test_the_command_shows_how_a_member_elsewhere_stands(
+    pairs: Pairs, east: aio.Client, west: aio.Client
+) -> None:
+    macro, _, far = await macro_of(east, west)
+    await west.enqueue(far, [b"1"])
+    got = await east.dequeue(macro)
+
+    def info() -> list[dict[str, object]]:
+        result = CliRunner().invoke(root, ["macro", "info", macro, "--target", pairs.east.target, "-o", "json"])
+        assert result.exit_code == 0, result.output
+        rows: list[dict[str, object]] = json.loads(result.output)["members"]
+        return rows
+
+    _, row = await asyncio.to_thread(info)
+    assert (row["queue"], row["target"], row["delivered"]) == (f"{far}.proxy", f"//west/{far}", 1)
+    assert row["state"] in ("HEARD", "IDLE", "ASKED")
+    await got.ack()
 
 
 async def test_heads_that_nobody_takes_go_back_unharmed(east: aio.Client, west: aio.Client) -> None:

@@ -6,7 +6,7 @@ Of the serving master alone, and no part of the state: a head that is forgotten 
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.state.effects import AskFar
@@ -42,9 +42,10 @@ class Claim(NamedTuple):
 class FarMember:
     """A queue of another manager, as a member of one macro queue."""
 
-    def __init__(self, proxy_id: int, name: str, target: str) -> None:
-        """`name`: of its proxy; `target`: //manager/queue."""
+    def __init__(self, proxy_id: int, name: str, target: str, totals: Counter[str]) -> None:
+        """`name`: of its proxy; `target`: //manager/queue; `totals`: of all members together."""
         self.proxy_id, self.name, self.target = proxy_id, name, target
+        self._totals = totals
         self.state: pb.FarState = IDLE
         self.why = ""
         self.heads: deque[DeliveredMessage] = deque()
@@ -74,6 +75,12 @@ class FarMember:
         was, self.state, self.why = (self.state, self.why), state, why
         return was != (state, why)
 
+    def count(self, *, delivered: int = 0, returned: int = 0) -> None:
+        """So many messages went out, or back."""
+        self.delivered += delivered
+        self.returned += returned
+        self._totals.update(delivered=delivered, returned=returned)
+
     def take(self, most: int, bytes_max: int) -> tuple[DeliveredMessage, ...]:
         """Its next messages, of one lease; at least one."""
         taken = [self.heads.popleft()]
@@ -93,7 +100,7 @@ class FarMember:
         left = [row for row in self.heads if (row.lease_id, row.index) not in lost]
         dropped = len(self.heads) - len(left)
         self.heads = deque(left)
-        self.returned += dropped
+        self.count(returned=dropped)
         if not self.heads and self.state == HEARD:
             self.state = IDLE
         return dropped
@@ -108,6 +115,8 @@ class FarHeads:
         self.shell: FarShell | None = None
         """None: there is nobody who could ask them, and they are passed over."""
         self.macros: dict[int, dict[int, FarMember]] = {}
+        self.totals = Counter[str](delivered=0, returned=0)
+        """Messages by what became of them, since this member started."""
         self._seen: dict[int, int] = {}
         self._turns: dict[int, tuple[int, int]] = {}
 
@@ -120,11 +129,15 @@ class FarHeads:
             known = self.macros.get(macro.queue_id, {})
             proxies = state.proxies.by_id
             self.macros[macro.queue_id] = {
-                each: known.get(each) or FarMember(each, proxies[each].name, proxies[each].target)
+                each: known.get(each) or FarMember(each, proxies[each].name, proxies[each].target, self.totals)
                 for each in macro.members
                 if each in proxies
             }
         return self.macros[macro.queue_id]
+
+    def states(self) -> Counter[pb.FarState]:
+        """How many members stand how."""
+        return Counter(each.state for members in tuple(self.macros.values()) for each in tuple(members.values()))
 
     def wake(self) -> None:
         """The shell has something to do."""

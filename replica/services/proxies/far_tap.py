@@ -268,7 +268,7 @@ class FarTap:
     def _give_back(self) -> None:
         if self.member.heads:
             self._window, self._all_taken = 1, False
-            self.member.returned += len(self.member.heads)
+            self.member.count(returned=len(self.member.heads))
             self._back.extend(self.member.heads)
             self.member.heads.clear()
 
@@ -365,14 +365,14 @@ class FarTap:
         """These are leased to the consumer as long as it may have them; the others of its claim are lost to it."""
         far, consumer, member = self.far, claim.consumer, self.member
         lost = len(claim.lease.rows) - len(rows)
-        member.returned += lost
+        member.count(returned=lost)
         if far.members.is_late() or not far.domain.mastership.commit.can_read or consumer.waiter.cancelled:
             self._back.extend(rows)
             return
         if lost and not consumer.one_shot:
             far.domain.consumers.take_back(consumer, lost)
         if rows:
-            member.delivered += len(rows)
+            member.count(delivered=len(rows))
             lease = claim.lease._replace(rows=rows)
             if consumer.one_shot:
                 consumer.waiter.answer(lease)

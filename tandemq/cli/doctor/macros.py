@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tandemq.cli.doctor.finding import Check, Finding
+from tandemq.v1 import macro_service_pb2 as pb
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from tandemq.v1 import macro_service_pb2 as pb
 
 MACROS = Check("macros", "what is sent to a macro queue goes where its members and its table of weights let it go")
 PAGE = "docs/MACRO.md"
@@ -28,6 +27,12 @@ def _trouble(macro: pb.MacroQueue) -> Finding | None:
     if not macro.members:
         text = "it has no members: what is sent to it is refused, and who waits at it waits for ever"
         return MACROS.warn(about, text, f"`tandemq macro add {macro.name} QUEUE`, or `tandemq macro rm {macro.name}`")
+    for member in macro.members:
+        if member.far.state in (pb.FAR_STATE_AWAY, pb.FAR_STATE_MISFIT, pb.FAR_STATE_LATE):
+            state = pb.FarState.Name(member.far.state).removeprefix("FAR_STATE_")
+            text = f"member {member.queue} ({member.target}) is {state}, and nothing of it is given: {member.far.why}"
+            step = f"`tandemq proxy info {member.queue}`; {PAGE}, As a member"
+            return MACROS.warn(about, text, step, member=member.queue, state=state)
     if macro.HasField("weights") and not macro.weights.in_force:
         until = macro.weights.valid_until.ToJsonString()
         text = (

@@ -107,6 +107,21 @@ def macro_lines(*macros: macro_pb.MacroQueue) -> list[tuple[Level, str]]:
     return [(each.level, f"{each.about}: {each.what}") for each in judge(asked, [CONFIG]) if each.check == "macros"]
 
 
+def test_a_member_at_another_manager_that_gives_nothing_is_named() -> None:
+    """M7: the macro queue goes on without it, so nobody else would see it."""
+    elsewhere = {
+        "queue": "p",
+        "target": "//west/q",
+        "far": {"state": macro_pb.FAR_STATE_AWAY, "why": "MANAGER_UNREACHABLE"},
+    }
+    away = macro_pb.MacroQueue(name="all", members=[{"queue": "q"}, elsewhere])
+    wanted = "macro queue all: member p (//west/q) is AWAY, and nothing of it is given: MANAGER_UNREACHABLE"
+    assert macro_lines(away) == [(Level.WARN, wanted)]
+    elsewhere["far"] = {"state": macro_pb.FAR_STATE_HEARD}
+    well = macro_pb.MacroQueue(name="all", members=[elsewhere])
+    assert macro_lines(well) == [(Level.OK, "macro queues: 1 of them have members")]
+
+
 def test_a_macro_queue_without_members_or_with_a_table_that_is_over_is_named() -> None:
     well = macro_pb.MacroQueue(name="well", members=[{"queue": "q"}], weights={"version": 2, "in_force": True})
     bare = macro_pb.MacroQueue(name="bare")
