@@ -133,6 +133,8 @@ class FarTap:
             if self._fetching is not None and member.is_awaited and now_ms - self._asked_ms >= LATE_MS:
                 changed = member.set(LATE, LATE_TEXT)
         if member.state not in (AWAY, MISFIT) and self._is_fetch_due(wanted, now_ms):
+            if self._all_taken:
+                self._window = min(2 * self._window, WINDOW_MAX)
             self._fetching = self.far.members.node.spawn(self._fetch(min(wanted, self._window)))
         self._see_to_leases(now_ms)
         return changed
@@ -183,8 +185,6 @@ class FarTap:
         waits = has_none and kept.manager.under_way < POLLS_MAX
         if not has_none and member.state != LATE:
             member.set(ASKED)
-        if self._all_taken:
-            self._window = min(2 * self._window, WINDOW_MAX)
         self._all_taken, self._asked_ms = False, monotonic_ms()
         late = asyncio.get_running_loop().call_later(LATE_MS / 1000, self._on_late)
         if has_none:

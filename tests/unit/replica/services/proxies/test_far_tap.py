@@ -1,0 +1,249 @@
+"""What is asked of a queue of another manager for a macro queue here, and what comes of the answers (M7).
+
+The pair is whole; the other manager is the test, which answers each call as it likes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from replica.core.delivery.far_heads import AWAY, HEARD, LATE, MISFIT, FarMember
+from replica.core.state.outcomes import FarLease, Moved
+from replica.services.proxies.far_heads import FarMembers
+from replica.services.proxies.far_tap import HEAD_MS
+from replica.services.proxies.standing import OPEN, ProxyFault, ProxyStanding
+from tandemq.ambient import monotonic_ms
+from tandemq.errors import error_of
+from tandemq.far_leases import far_lease
+from tandemq.v1 import macro_service_pb2 as pb
+from tandemq.v1.common_pb2 import Error, IndexRange, Reason
+from tandemq.v1.message_pb2 import DeliveredMessage, Message
+from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY, QueueConfig
+from tandemq.v1.queue_service_pb2 import (
+    OUTCOME_EXTEND,
+    OUTCOME_RELEASE,
+    DequeueRequest,
+    DequeueResponse,
+    SettleRequest,
+    SettleResponse,
+    SettleResult,
+)
+from tests.support.until import until
+from tests.unit.replica.core.delivery.test_fan_in import Taker, send
+from tests.unit.replica.core.delivery.test_far_heads import LEASE, beside
+
+LOST = Error(reason=Reason.REASON_LEASE_LOST, message="it ended")
+
+
+def rows(*indexes: int) -> DequeueResponse:
+    entered = Timestamp()
+    entered.FromMilliseconds(1)
+    made = [DeliveredMessage(index=each, lease_id=LEASE, message=Message(), enqueue_time=entered) for each in indexes]
+    return DequeueResponse(lease_id=LEASE, messages=made)
+
+
+class West:
+    """The other manager: its queue, and whether it answers."""
+
+    def __init__(self) -> None:
+        self.manager, self.under_way = "west", 0
+        self.has: list[int] = []
+        self.taken: list[DequeueRequest] = []
+        self.settled: list[tuple[int, list[int], int]] = []
+        self.lost: set[int] = set()
+        """Indexes whose lease has ended there."""
+        self.away: Exception | None = None
+        self.silent: asyncio.Event | None = None
+        """Until it is set nothing is answered."""
+
+    def doubt(self, _standing: ProxyStanding) -> None:
+        """A call has ended without an answer."""
+
+    async def ask(self, _path: str, data: bytes, reply: type, *_more: Any) -> Any:
+        if self.silent is not None:
+            await self.silent.wait()
+        if self.away is not None:
+            raise self.away
+        if reply is SettleResponse:
+            return SettleResponse(results=[self._settle(each) for each in SettleRequest.FromString(data).settlements])
+        request = DequeueRequest.FromString(data)
+        self.taken.append(request)
+        if not self.has and request.HasField("wait"):
+            await asyncio.Event().wait()
+        given, self.has = self.has[: request.max_messages], self.has[request.max_messages :]
+        return rows(*given)
+
+    def _settle(self, settlement: Any) -> SettleResult:
+        indexes = [each.first + place for each in settlement.ranges for place in range(each.count)]
+        self.settled.append((settlement.outcome, indexes, settlement.extension.ToMilliseconds()))
+        refused = [IndexRange(first=index, count=1) for index in indexes if index in self.lost]
+        return SettleResult(error=LOST, refused=refused) if refused else SettleResult(settled=len(indexes))
+
+
+class East:
+    """A pair with a macro queue over `low` here and a queue of west before it."""
+
+    def __init__(self) -> None:
+        self.pair, self.member = beside(low=1)
+        self.west = West()
+        assert self.pair.master is not None
+        core = self.pair.master.core
+        assert core.shared.machine is not None
+        proxy = core.shared.machine.state.proxies.by_name["p"]
+        self.standing = ProxyStanding(proxy, 0)
+        self.standing.state = OPEN
+        kept = SimpleNamespace(manager=self.west, standing=self.standing)
+        self.tasks: list[asyncio.Task[None]] = []
+        node = SimpleNamespace(spawn=self._spawn, dispatch=self.pair.master.dispatch)
+        members: Any = SimpleNamespace(pair="east", member="a", node=node, is_late=lambda: False)
+        keeper: Any = SimpleNamespace(of=lambda _domain, _name: kept)
+        self.far = FarMembers(members, core, keeper)
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        self.tasks.append(task := asyncio.get_running_loop().create_task(work))
+        return task
+
+    async def until(self, what: Callable[[], bool], text: str) -> None:
+        """Each look is a tick."""
+
+        async def is_so() -> bool:
+            self.far._look(monotonic_ms(), every=True)
+            self.pair.quiesce()
+            await asyncio.sleep(0)
+            return what()
+
+        await until(is_so, text)
+
+    def given(self, taker: Taker) -> list[list[int]]:
+        return [[row.index for row in each.rows] for each in taker.waiter.answers if isinstance(each, FarLease)]
+
+
+@pytest.fixture
+def east() -> East:
+    """Made before the loop runs: what the pair reads while it starts has loops of its own."""
+    return East()
+
+
+async def test_a_head_goes_out_once_its_lease_there_lasts_as_the_consumers(east: East) -> None:
+    east.west.has = [1]
+    taker = Taker(east.pair)
+    await east.until(lambda: bool(east.given(taker)), "it is delivered")
+    assert east.given(taker) == [[1]]
+    first = east.west.taken[0]
+    assert (first.queue, first.max_messages, first.lease_duration.ToMilliseconds()) == ("orders", 1, HEAD_MS)
+    assert east.west.settled == [(OUTCOME_EXTEND, [1], 500)], "the consumer's own time"
+    (lease,) = [each for each in taker.waiter.answers if isinstance(each, FarLease)]
+    assert (lease.lease_id, lease.queue) == (far_lease(LEASE), "p")
+
+
+async def test_what_was_lost_there_goes_to_nobody(east: East) -> None:
+    """Its lease has ended, or a new master there has never heard of it: somebody else may have it."""
+    east.west.has, east.west.lost = [1, 2], {1}
+    taker, once = Taker(east.pair), Taker(east.pair, "once", one_shot=True)
+    await east.until(lambda: bool(east.given(taker) or east.given(once)), "the next one is delivered")
+    assert [*east.given(taker), *east.given(once)] == [[2]]
+    if not east.given(once):
+        assert not any(isinstance(each, FarLease) for each in once.waiter.answers)
+    assert all(isinstance(each, (FarLease, Moved)) for each in once.waiter.answers)
+    assert east.member.returned >= 1
+
+
+async def test_a_member_that_hangs_holds_back_those_here_for_a_moment(east: East) -> None:
+    east.west.silent = asyncio.Event()
+    send(east.pair, "low")
+    taker = Taker(east.pair)
+    assert taker.got == []
+    await east.until(lambda: bool(taker.got), "the member here is served")
+    assert (taker.got, east.member.state) == (["low"], LATE)
+    east.west.has = [1]
+    taker.ask()
+    east.west.silent.set()
+    await east.until(lambda: bool(east.given(taker)), "it counts again once it answers")
+    assert east.member.state != LATE
+
+
+async def test_a_proxy_that_has_failed_is_passed_over_at_once(east: East) -> None:
+    east.standing.on_failed(ProxyFault("MANAGER_UNREACHABLE", "nobody answers"), 0)
+    send(east.pair, "low")
+    taker = Taker(east.pair)
+    await east.until(lambda: bool(taker.got), "the member here is served")
+    assert (east.member.state, east.member.why) == (AWAY, "MANAGER_UNREACHABLE: nobody answers")
+    assert not east.west.taken
+    east.standing.state = OPEN
+    east.west.has = [1]
+    taker.ask()
+    await east.until(lambda: bool(east.given(taker)), "it is back by itself")
+
+
+async def test_a_queue_that_could_not_be_a_member_here_is_passed_over_by_name(east: East) -> None:
+    """R074, at the other manager."""
+    taker = Taker(east.pair)
+    for config, why in (
+        (QueueConfig(single_active=True), "single_active"),
+        (QueueConfig(queue_type=QUEUE_TYPE_TWO_WAY), "TWO_WAY"),
+    ):
+        east.standing.found = config
+        await east.until(lambda why=why: why in east.member.why, why)
+        assert east.member.state == MISFIT
+    send(east.pair, "low")
+    assert taker.got == ["low"]
+
+
+async def test_what_nobody_waits_for_any_more_goes_back(east: East) -> None:
+    east.west.has = [1]
+    taker = Taker(east.pair, credit=0)
+    taker.consumer.credit_messages = 1
+    east.member.set(HEARD)
+    east.member.heads.extend(rows(1).messages)
+    taker.consumer.credit_messages = 0
+    await east.until(lambda: (OUTCOME_RELEASE, [1], 0) in east.west.settled, "it is released")
+    assert not east.member.heads
+
+
+async def test_a_claim_without_an_answer_goes_to_nobody_and_back(east: East) -> None:
+    taker = Taker(east.pair)
+    east.west.has = [1]
+    await east.until(lambda: bool(east.west.taken), "it is asked")
+    east.west.away = error_of("MANAGER_UNREACHABLE", "cut off").in_doubt()
+    await east.until(lambda: east.member.returned > 0, "the claim has failed")
+    assert east.given(taker) == []
+    assert taker.consumer.credit_messages == 1
+    east.west.away = None
+    await east.until(lambda: any(each[:2] == (OUTCOME_RELEASE, [1]) for each in east.west.settled), "it goes back")
+
+
+async def test_more_are_taken_at_once_while_all_are_delivered(east: East) -> None:
+    east.west.has = list(range(1, 64))
+    taker = Taker(east.pair, credit=63)
+    await east.until(lambda: sum(map(len, east.given(taker))) == 63, "all are delivered")
+    sizes = [each.max_messages for each in east.west.taken]
+    assert sizes[:5] == [1, 2, 4, 8, 16]
+
+
+def test_settlements_there_have_an_identity_of_the_caller_and_the_member() -> None:
+    """A repetition over both failovers is one there, and two members of one call are two."""
+    from replica.services.proxies.far_settling import _request  # what a call is made of
+    from tandemq.v1.queue_service_pb2 import Settlement
+
+    def kept(target: str) -> Any:
+        return SimpleNamespace(standing=SimpleNamespace(proxy=SimpleNamespace(target=target)))
+
+    one = [Settlement(lease_id=far_lease(LEASE), queue="p")]
+    first, again = _request(kept("//west/a"), one, b"r" * 16), _request(kept("//west/a"), one, b"r" * 16)
+    other = _request(kept("//west/b"), one, b"r" * 16)
+    assert first == again
+    assert first.request_id != other.request_id
+    assert (first.queue, first.settlements[0].lease_id, first.settlements[0].queue) == ("a", LEASE, "")
+
+
+def test_a_member_is_known_by_its_proxy() -> None:
+    east_member: FarMember
+    _, east_member = beside(low=1)
+    assert (east_member.name, east_member.target) == ("p", "//west/orders")
+    assert east_member.state == pb.FAR_STATE_UNSPECIFIED
