@@ -45,7 +45,8 @@ from tandemq.v1.queue_service_pb2 import BrowseRequest, EnqueueRequest
 if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.node.members import Members
-    from replica.services.proxies.keeper import Keeper, KeptProxy
+    from replica.services.proxies.keeper import Keeper
+    from replica.services.proxies.kept import KeptProxy
 
 PACKAGE = "tandemq.v1."
 BROWSE = "QueueService/Browse"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from replica.core.state.calls import Consumer
     from replica.machine.state.macros import MacroQueue
     from replica.node.members import Members
-    from replica.services.proxies.keeper import Keeper
+    from replica.services.proxies.kept import KeptProxies
 
 LOOK_ALL_MS = 250
 """Those that are away are looked at so often; the others whenever somebody waits."""
@@ -29,7 +29,7 @@ HEARD_S = 2 * LATE_MS / 1000
 class FarMembers:
     """Of the macro queues of one domain."""
 
-    def __init__(self, members: Members, domain: Domain, keeper: Keeper) -> None:
+    def __init__(self, members: Members, domain: Domain, keeper: KeptProxies) -> None:
         self.members, self.domain, self.keeper = members, domain, keeper
         self.taps: dict[tuple[int, int], FarTap] = {}
         self._heard = asyncio.Event()

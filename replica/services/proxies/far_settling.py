@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.core.state.calls import Waiter
     from replica.node.members import Members
-    from replica.services.proxies.keeper import Keeper, KeptProxy
+    from replica.services.proxies.kept import KeptProxies, KeptProxy
 
     Settled = SettleDone | Failed | Moved
     Here = Callable[[Sequence[Settlement]], Awaitable[Settled]]
@@ -49,7 +49,7 @@ def any_far(settlements: Iterable[Settlement]) -> bool:
 class FarSettling:
     """Of one member."""
 
-    def __init__(self, members: Members, keeper: Keeper) -> None:
+    def __init__(self, members: Members, keeper: KeptProxies) -> None:
         self.members, self._keeper = members, keeper
 
     async def settle(

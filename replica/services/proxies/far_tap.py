@@ -5,7 +5,7 @@ a consumer gets them, and gives back (M7). Which consumer gets them is decided i
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -36,9 +36,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from replica.core.delivery.far_heads import Claim, FarMember
+    from replica.core.domain import Domain
     from replica.machine.state.macros import MacroQueue
-    from replica.services.proxies.far_heads import FarMembers
-    from replica.services.proxies.keeper import KeptProxy
+    from replica.node.members import Members
+    from replica.services.proxies.kept import KeptProxies, KeptProxy
     from tandemq.v1.macro_service_pb2 import FarState
     from tandemq.v1.message_pb2 import DeliveredMessage
 
@@ -66,6 +67,20 @@ SETTLEMENTS_MAX = 1_000
 DEQUEUE, SETTLE = "QueueService/Dequeue", "QueueService/Settle"
 
 
+class TapHost(Protocol):
+    """The macro queues of one domain, at its serving master."""
+
+    members: Members
+    domain: Domain
+    keeper: KeptProxies
+
+    def wake(self) -> None:
+        """Something may be due."""
+
+    def pump(self, macro_ids: set[int]) -> None:
+        """Their members have something, or stand otherwise than before."""
+
+
 class _Part(NamedTuple):
     """One settlement of a call, and whom it is for."""
 
@@ -78,7 +93,7 @@ class _Part(NamedTuple):
 class FarTap:
     """Of one member of one macro queue."""
 
-    def __init__(self, far: FarMembers, macro: MacroQueue, member: FarMember) -> None:
+    def __init__(self, far: TapHost, macro: MacroQueue, member: FarMember) -> None:
         self.far, self.macro, self.member = far, macro, member
         manager, _, queue = member.target.removeprefix("//").partition("/")
         self._target = TargetPlace(manager, queue)

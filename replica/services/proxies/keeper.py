@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from replica.machine.features.proxies import target_of
 from replica.services.proxies.far_heads import FarMembers
 from replica.services.proxies.far_settling import FarSettling
+from replica.services.proxies.kept import KeptProxy
 from replica.services.proxies.standing import ProxyStanding
 from tandemq.ambient import monotonic_ms
 
@@ -20,15 +21,6 @@ if TYPE_CHECKING:
     from replica.operations.reports import Reports
     from replica.services.proxies.far_manager import FarManager
     from tandemq.finding.resolver import Resolver
-
-
-class KeptProxy(NamedTuple):
-    """A proxy, as its serving master keeps it."""
-
-    manager: FarManager
-    standing: ProxyStanding
-    removed: asyncio.Future[None]
-    """Done once there is no such proxy any more: its streams end."""
 
 
 class _OfDomain:

@@ -14,7 +14,7 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    from replica.services.proxies.keeper import KeptProxy
+    from replica.services.proxies.kept import KeptProxy
     from tandemq.peer.v1.peer_service_pb2 import MessageCode
 
 OF_A_MASTER = ("NOT_MASTER", "NO_MASTER", "SUSPENDED", "SYNCING", "DRAINING", "STALE_EPOCH")

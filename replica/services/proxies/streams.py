@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from replica.rpc.requests import Context
     from replica.services.passage import Passage
     from replica.services.proxies.frames import Frames
-    from replica.services.proxies.keeper import KeptProxy
+    from replica.services.proxies.kept import KeptProxy
 
 OVER = "the stream through proxy {} is over ({}); open it again and repeat what is unanswered"
 
