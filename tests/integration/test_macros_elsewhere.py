@@ -131,7 +131,7 @@ async def test_heads_that_nobody_takes_go_back_unharmed(east: aio.Client, west: 
     assert (got.payloads, got[0].delivery_count) == ([b"newer"], 1)
 
 
-@pytest.mark.requirement("R039", "R094")
+@pytest.mark.requirement("R071", "R072", "R094")
 async def test_once_over_both_pairs_failovers(tmp_path: Path) -> None:
     """Masters of both pairs are killed in turn under a consumer: each message of both members is there, and nothing
     that was settled comes again; then the other pair is away, the member here goes on, and the other one comes back.

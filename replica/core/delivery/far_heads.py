@@ -32,7 +32,7 @@ CLAIM_BYTES_MAX = 2 << 20
 """Payload bytes of one delivery: bounds a frame, as those of a lease here."""
 
 
-class Claim(NamedTuple):
+class FarClaim(NamedTuple):
     """What a consumer is to get, once its lease there lasts as long as the consumer may have it."""
 
     consumer: Consumer
@@ -50,7 +50,7 @@ class FarMember:
         self.why = ""
         self.heads: deque[DeliveredMessage] = deque()
         """In the order in which its queue gave them; their lease ids are those of the other manager."""
-        self.claims: deque[Claim] = deque()
+        self.claims: deque[FarClaim] = deque()
         """For the shell."""
         self.delivered = self.returned = 0
 
@@ -159,7 +159,7 @@ class FarHeads:
         rows = member.take(min(consumer.credit_messages, most or consumer.credit_messages), size)
         self._turns[macro.queue_id] = macro.last, member.proxy_id
         lease = FarLease(macro.queue_id, member.proxy_id, member.name, far_lease(rows[0].lease_id), rows)
-        member.claims.append(Claim(consumer, lease))
+        member.claims.append(FarClaim(consumer, lease))
         self.wake()
         return lease
 

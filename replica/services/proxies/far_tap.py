@@ -35,7 +35,7 @@ from tandemq.v1.queue_service_pb2 import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from replica.core.delivery.far_heads import Claim, FarMember
+    from replica.core.delivery.far_heads import FarClaim, FarMember
     from replica.core.domain import Domain
     from replica.machine.state.macros import MacroQueue
     from replica.node.members import Members
@@ -86,7 +86,7 @@ class _Part(NamedTuple):
 
     settlement: Settlement
     rows: Sequence[DeliveredMessage]
-    claim: Claim | None
+    claim: FarClaim | None
     """None: of heads that wait, or go back."""
 
 
@@ -376,7 +376,7 @@ class FarTap:
         self._settle_again_ms = monotonic_ms() + AGAIN_MS
         del self._back[: -2 * WINDOW_MAX]  # the older ones return when their leases end
 
-    def _deliver(self, claim: Claim, rows: Sequence[DeliveredMessage]) -> None:
+    def _deliver(self, claim: FarClaim, rows: Sequence[DeliveredMessage]) -> None:
         """These are leased to the consumer as long as it may have them; the others of its claim are lost to it."""
         far, consumer, member = self.far, claim.consumer, self.member
         lost = len(claim.lease.rows) - len(rows)
