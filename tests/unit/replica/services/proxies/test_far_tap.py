@@ -6,6 +6,7 @@ The pair is whole; the other manager is the test, which answers each call as it 
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -65,7 +66,7 @@ class West:
     def doubt(self, _standing: ProxyStanding) -> None:
         """A call has ended without an answer."""
 
-    async def ask(self, _path: str, data: bytes, reply: type, *_more: Any) -> Any:
+    async def ask(self, _path: str, data: bytes, reply: object, *_more: Any) -> Any:
         if self.silent is not None:
             await self.silent.wait()
         if self.away is not None:
@@ -122,6 +123,10 @@ class East:
 
     def given(self, taker: Taker) -> list[list[int]]:
         return [[row.index for row in each.rows] for each in taker.waiter.answers if isinstance(each, FarLease)]
+
+
+def shows(east: East, why: str) -> bool:
+    return why in east.member.why
 
 
 @pytest.fixture
@@ -189,7 +194,7 @@ async def test_a_queue_that_could_not_be_a_member_here_is_passed_over_by_name(ea
         (QueueConfig(queue_type=QUEUE_TYPE_TWO_WAY), "TWO_WAY"),
     ):
         east.standing.found = config
-        await east.until(lambda why=why: why in east.member.why, why)
+        await east.until(functools.partial(shows, east, why), why)
         assert east.member.state == MISFIT
     send(east.pair, "low")
     assert taker.got == ["low"]
