@@ -7,7 +7,8 @@ children: docs/decisions/0092-forks.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+import sys
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,6 +22,9 @@ MINORS = range(80, 86)
 """Of grpcio 1.x: those that have the engine on and obey. An unknown name would be a line of an error in each log, and
 upstream means to take the switch away: a later version joins when it has been measured.
 """
+
+_newest_alone = False
+"""Whether the gRPC of this process was imported in `newest_tls`."""
 
 
 @contextmanager
@@ -43,14 +47,22 @@ def newest_tls(environment: MutableMapping[str, str]) -> Iterator[None]:
     """The same for TLS: 1.3 and nothing older, which gRPC has no option for in Python. Suites of 1.3 are not chosen by
     that variable; of the older ones this leaves one that needs a key which nobody has.
     """
+    global _newest_alone  # noqa: PLW0603 - one process has one gRPC
     if SUITES in environment:
         yield
         return
+    early = "grpc" in sys.modules
     environment[SUITES] = NONE_OLDER
     try:
         yield
     finally:
         del environment[SUITES]
+        _newest_alone = _newest_alone or (not early and "grpc" in sys.modules)
+
+
+def takes_older_tls(environment: Mapping[str, str]) -> bool:
+    """Whether ports of this process take TLS 1.2 and nobody said so: its gRPC was imported outside `newest_tls`."""
+    return not _newest_alone and SUITES not in environment
 
 
 @contextmanager

@@ -6,6 +6,8 @@ keeps it (`tandemq.channels.Kept`) opens a new one. A port asks for them at each
 
 from __future__ import annotations
 
+import logging
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,6 +16,9 @@ import grpc.aio
 
 from tandemq.channels import PLAIN, Renewed, open_channel
 from tandemq.credentials.files import TOKEN, Credentials
+from tandemq.grpc_engine import NONE_OLDER, SUITES, takes_older_tls
+
+log = logging.getLogger("tandemq.credentials")
 
 
 class SecureOpen(Renewed):
@@ -60,8 +65,14 @@ class SecureOpen(Renewed):
 
 def port_credentials(credentials: Credentials, *, asks: bool = True) -> grpc.ServerCredentials:
     """For a port that takes nobody without a certificate of the same authority; `asks` is False: for one that shows
-    its own and asks for none.
+    its own and asks for none. Says so in the log where it takes TLS 1.2 too.
     """
+    if takes_older_tls(os.environ):
+        log.warning(
+            "a port of this process takes TLS 1.2 too: its gRPC was imported before anybody could say otherwise; set "
+            "%s=%s before the application starts, or run the manager with `tandemq serve`",
+            *(SUITES, NONE_OLDER),
+        )
 
     def configuration() -> grpc.ServerCertificateConfiguration:
         now = credentials.now()
