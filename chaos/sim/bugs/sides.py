@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
 import replica.machine.apply.apply
@@ -119,6 +120,7 @@ def cut_behind(state: State, queue: QueueState, until: int) -> None:
     assert order is not None
     kept = max(0, until + 1 - order.first)
     del order._indexes[kept:]
+    order._firsts[:] = array("Q", (number for number in order._firsts if number < order.following))
     records = sum(last <= until for last in order._lasts)
     del order._lasts[records:], order._logs[records:]
     order.visible = min(order.visible, until)

@@ -1,6 +1,7 @@
 """Knows which message of a queue with lockstep SELECTED is the k-th that its sides are given (K3); never chooses one.
 
-A row of indexes by k, from the first one that a side may still need, and for each record that selected some its last k.
+A row of indexes by k, from the first one that a side may still need, where in it neighbours end that are neighbours in
+the queue too, and for each record that selected some its last k: what is looked up costs by runs, not by messages.
 The messages themselves stand under one lease that ends with the last of them: nothing that spares what is leased
 touches them (K5).
 """
@@ -10,6 +11,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from replica.machine.sets.ranges import Run
@@ -27,7 +29,7 @@ class SelectedRun(NamedTuple):
 class SideOrder:
     """Of one queue."""
 
-    __slots__ = ("_indexes", "_lasts", "_logs", "first", "lease_id", "visible")
+    __slots__ = ("_firsts", "_indexes", "_lasts", "_logs", "first", "lease_id", "visible")
 
     def __init__(self) -> None:
         self.first = 1
@@ -37,6 +39,8 @@ class SideOrder:
         self.visible = 0
         """Highest number whose record is committed, as far as this member knows; no part of the state."""
         self._indexes: array[int] = array("Q")
+        self._firsts: array[int] = array("Q")
+        """Numbers at which a run begins, rising; those behind `first` are enough."""
         self._logs: array[int] = array("Q")
         """Log indexes of the records that selected these, rising..."""
         self._lasts: array[int] = array("Q")
@@ -50,6 +54,8 @@ class SideOrder:
     def add(self, log_index: int, runs: list[Run]) -> None:
         """By one record."""
         for start, end in runs:
+            if self._indexes and self._indexes[-1] + 1 != start:
+                self._firsts.append(self.following)
             self._indexes.extend(range(start, end))
         self._logs.append(log_index)
         self._lasts.append(self.following - 1)
@@ -62,16 +68,17 @@ class SideOrder:
             self.first = until + 1
             records = bisect_right(self._lasts, until)
             del self._logs[:records], self._lasts[:records]
+            del self._firsts[: bisect_right(self._firsts, self.first)]
 
     def runs(self, first: int, below: int) -> Iterator[SelectedRun]:
         """Of the messages with these numbers, by rising number."""
-        at, until = max(first, self.first) - self.first, min(below, self.following) - self.first
-        while at < until:
-            low = at
-            at += 1
-            while at < until and self._indexes[at] == self._indexes[at - 1] + 1:
-                at += 1
-            yield SelectedRun(self.first + low, self._indexes[low], self._indexes[at - 1] + 1)
+        number, until = max(first, self.first), min(below, self.following)
+        following = bisect_right(self._firsts, number)
+        while number < until:
+            end = min(until, self._firsts[following]) if following < len(self._firsts) else until
+            start = self._indexes[number - self.first]
+            yield SelectedRun(number, start, start + end - number)
+            number, following = end, following + 1
 
     def committed(self, commit_index: int) -> int:
         """Highest number whose record is at or below that one."""
@@ -92,4 +99,6 @@ class SideOrder:
         made = cls()
         made.first, made.lease_id = first, lease_id
         made._indexes, made._logs, made._lasts = columns
+        neighbours = enumerate(pairwise(made._indexes), first + 1)
+        made._firsts.extend(number for number, (before, index) in neighbours if before + 1 != index)
         return made
