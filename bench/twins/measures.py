@@ -28,13 +28,21 @@ from tandemq.demo.rows import flights
 from tandemq.errors import AlreadyExists, TandemqError
 from tandemq.twin import Twin, TwinInput, TwinOptions
 from tandemq.twin.looking import look
-from tandemq.v1.queue_admin_service_pb2 import REPLICATION_FULL, REPLICATION_PRODUCER, QueueConfig
+from tandemq.v1.queue_admin_service_pb2 import (
+    LOCKSTEP_SELECTED,
+    LOCKSTEP_UNSPECIFIED,
+    REPLICATION_FULL,
+    REPLICATION_PRODUCER,
+    Lockstep,
+    QueueConfig,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "execution_environment"
 OUTPUTS = ("departures", "delays", "faults")
 BATCH = 100
 PAYLOAD = b"x" * 200
+PRIORITIES = 10
 WAIT_S = 120.0
 LOOK_S = 0.005
 NEVER = 1_000_000_000
@@ -46,7 +54,9 @@ class Size:
 
     turns: int = 9
     batches: int = 100  # that enter, in a turn
-    delivered: int = 20_000  # messages that are consumed, in a turn
+    delivered: int = (
+        100_000  # messages that are consumed, in a turn: what members do in the second at its end hardly counts
+    )
     replayed: int = 100_000  # inputs that a twin replays, in a turn
 
 
@@ -62,9 +72,10 @@ class World:
     folder: Path
     size: Size
 
-    async def make(self, queue: str, *, sided: bool) -> None:
+    async def make(self, queue: str, *, sided: bool, lockstep: Lockstep = LOCKSTEP_UNSPECIFIED) -> None:
         replication = REPLICATION_PRODUCER if sided else REPLICATION_FULL
-        await self.client.create_queue(queue, QueueConfig(replication=replication, max_length=NEVER, max_bytes=0))
+        config = QueueConfig(replication=replication, lockstep=lockstep, max_length=NEVER, max_bytes=0)
+        await self.client.create_queue(queue, config)
 
 
 async def enqueue(world: World) -> Figure:
@@ -86,53 +97,68 @@ async def enqueue(world: World) -> Figure:
 
 async def lockstep(world: World) -> Figure:
     """What is delivered to two consumers, one a side, beside the same to one consumer of a FULL queue."""
-    client, count = world.client, world.size.delivered
     await world.make("steps", sided=True)
     await world.make("one", sided=False)
-
-    async def fill(queue: str) -> None:
-        async with client.producer(queue) as producer:
-            for first in range(0, count, 1_000):
-                await producer.send_many([PAYLOAD] * min(1_000, count - first))
-
-    async def take(at: aio.Client, queue: str) -> None:
-        left = count
-        async with at.consumer(queue) as consumer:
-            async for batch in consumer.batches():
-                left -= len(batch)
-                batch.ack()
-                if left <= 0:
-                    break
-            await consumer.settled()
-
-    async def emptied(queue: str) -> None:
-        async with asyncio.timeout(WAIT_S):
-            while (await client.get_queue(queue)).length:  # noqa: ASYNC110 - no event comes
-                await asyncio.sleep(0.1)
-
-    async with contextlib.AsyncExitStack() as stack:
-        sides = [
-            await stack.enter_async_context(aio.connect(endpoint, follow_master=False))
-            for endpoint in world.pair.endpoints
-        ]
-
-        async def by_two() -> float:
-            await fill("steps")
-            before = members_cpu_us(world.pair)
-            await asyncio.gather(*(take(side, "steps") for side in sides))
-            await emptied("steps")
-            return (members_cpu_us(world.pair) - before) / count
-
-        async def by_one() -> float:
-            await fill("one")
-            before = members_cpu_us(world.pair)
-            await take(client, "one")
-            await emptied("one")
-            return (members_cpu_us(world.pair) - before) / count
-
-        turns = await in_turns(by_two, by_one, world.size.turns)
+    async with _at_both(world) as sides:
+        turns = await in_turns(
+            lambda: _delivered(world, "steps", sides),
+            lambda: _delivered(world, "one", [world.client]),
+            world.size.turns,
+        )
     what = "a message delivered to both sides / to one consumer of a FULL queue"
     return Figure(what, "CPU us of both members", Bound(1.25), turns)
+
+
+async def priority(world: World) -> Figure:
+    """What is delivered to both sides by priority, the highest first, beside the same in the order of arrival."""
+    await world.make("selected", sided=True, lockstep=LOCKSTEP_SELECTED)
+    await world.make("plain", sided=True)
+    async with _at_both(world) as sides:
+        turns = await in_turns(
+            lambda: _delivered(world, "selected", sides, priorities=PRIORITIES),
+            lambda: _delivered(world, "plain", sides),
+            world.size.turns,
+        )
+    what = "a message delivered to both sides by lockstep SELECTED, of ten priorities / PLAIN, without any"
+    return Figure(what, "CPU us of both members", Bound(1.25), turns)
+
+
+@contextlib.asynccontextmanager
+async def _at_both(world: World) -> AsyncIterator[list[aio.Client]]:
+    """A client at each member."""
+    async with contextlib.AsyncExitStack() as stack:
+        at = [aio.connect(endpoint, follow_master=False) for endpoint in world.pair.endpoints]
+        yield [await stack.enter_async_context(each) for each in at]
+
+
+async def _delivered(world: World, queue: str, clients: list[aio.Client], priorities: int = 0) -> float:
+    """Processor time for each message that all of the clients take from it, until the queue is empty. Frames of 100
+    are in there before; `priorities`: each frame has the next one of so many.
+    """
+    count = world.size.delivered
+    async with world.client.producer(queue) as producer:
+        for number, first in enumerate(range(0, count, BATCH)):
+            payloads = [PAYLOAD] * min(BATCH, count - first)
+            if priorities:
+                await producer.send_many(payloads, priority=number % priorities)
+            else:
+                await producer.send_many(payloads)
+    before = members_cpu_us(world.pair)
+    await asyncio.gather(*(_take(client, queue, count) for client in clients))
+    async with asyncio.timeout(WAIT_S):
+        while (await world.client.get_queue(queue)).length:  # noqa: ASYNC110 - no event comes
+            await asyncio.sleep(0.1)
+    return (members_cpu_us(world.pair) - before) / count
+
+
+async def _take(client: aio.Client, queue: str, count: int) -> None:
+    async with client.consumer(queue) as consumer:
+        async for batch in consumer.batches():
+            count -= len(batch)
+            batch.ack()
+            if count <= 0:
+                break
+        await consumer.settled()
 
 
 async def takeover_ms(world: World) -> Single:

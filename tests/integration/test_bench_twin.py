@@ -29,7 +29,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.process
 def test_a_tiny_run_has_every_key(tmp_path: Path) -> None:
     out = tmp_path / "twin.json"
-    ratios, singles = ("enqueue", "lockstep"), ("takeover_ms", "replay_per_s")  # what needs no valgrind
+    ratios, singles = ("enqueue", "lockstep", "priority"), ("takeover_ms", "replay_per_s")  # what needs no valgrind
     done = run("--quick", "--only", ",".join(ratios + singles), "--out", str(out), "--folder", str(tmp_path / "run"))
     assert out.exists(), done.stderr
     document = json.loads(out.read_text(encoding="utf-8"))
