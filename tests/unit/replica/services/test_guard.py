@@ -18,6 +18,7 @@ from replica.node.members import HOP
 from replica.services.guard import ENTRIES_MAX, row_of
 from replica.services.messages import unit_owners
 from tandemq.errors import from_rpc_error
+from tandemq.finding.directory import Directory
 from tandemq.v1 import queue_service_pb2 as messages
 from tandemq.v1 import rights_service_pb2 as pb
 from tandemq.v1 import transaction_service_pb2 as transactions
@@ -315,6 +316,25 @@ def test_only_a_member_of_a_pair_sends_as_its_link(run: Callable[[Story], None])
             assert await why(put(made, "member/west/a", request)) == "PERMISSION_DENIED"
         await put(made, BILLING, transact(puts=puts, writer="mine", number=1, query_id="h"))
         await put(made, "member/west/a", transact(puts=puts, forwarder="west", **linked))
+
+    run(story)
+
+
+def test_x5_a_link_sends_on_by_this_manager_what_it_may_produce_at_the_other(run: Callable[[Story], None]) -> None:
+    """The right is asked for the full name: `**` is of queues here. For who has none of it, the queue is not there."""
+
+    async def story(made: CertifiedPair) -> None:
+        puts: Any = [{"queue": "//north/orders", "messages": [{"payload": b"x"}]}]
+        for pattern in (ALL, "orders", "//south/**", "//north:billing/**"):
+            order(made, "member/west/a", PRODUCE, pattern)
+            made.pair.settle(200)
+            sent = put(made, "member/west/a", transact(puts=puts, forwarder="west"))
+            assert await why(sent) == "QUEUE_NOT_FOUND", pattern
+        order(made, "member/west/a", PRODUCE, "//north/**")
+        made.pair.settle(200)
+        made.guards[master_of(made)].members.directory = Directory(list)
+        sent = put(made, "member/west/a", transact(puts=puts, forwarder="west"))
+        assert await why(sent) == "MANAGER_NOT_FOUND", "it may, and nobody here knows where north is"
 
     run(story)
 
