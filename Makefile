@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help audit-check audit-same blocking blocking-check modules venv setup setup-all etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo demo-twin demo-units test test-all nightly shuffled coverage lint fmt types pytest bench bench-deps bench-failover bench-growth bench-levers bench-macro bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark bench-twin bench-units crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean secure-demo hostile deploy-check guard guard-baseline bench-budget flamegraph one-message names crowd
+.PHONY: help audit-check audit-same blocking blocking-check modules venv setup setup-all etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo demo-twin demo-units test test-all campaigns nightly shuffled coverage lint fmt types pytest bench bench-deps bench-failover bench-growth bench-levers bench-macro bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark bench-twin bench-units crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean secure-demo hostile deploy-check guard guard-baseline bench-budget flamegraph one-message names crowd
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,7 +67,11 @@ test: setup ## what must hold before a commit, in phases, with what each took: b
 test-all: setup-all ## all of it: also Spark, browsers, every process test, 3,000 seeds, crash images, the guard (20 minutes on two cores)
 	$(BIN)/python -m tools.phases test-all --pytest='$(PYTEST_ARGS)' $(PHASES_ARGS)
 
-nightly: test-all ## what a night has time for: tests in an order of the day, 20,000 seeds, coverage by folder, mutants
+campaigns: setup ## more of what `make test-all` has some of, before an issue is resolved: pair model and property tests in more examples, 10,000 grants (10 minutes)
+	$(BIN)/python -m pytest tests/sim/test_pair_model.py tests/property tests/integration/test_rights_faults.py \
+	  tests/integration/test_demo_units.py tests/unit/chaos/test_crash_images.py -m long -v
+
+nightly: test-all campaigns ## what a night has time for: campaigns, tests in an order of the day, 20,000 seeds, coverage by folder, mutants
 	$(MAKE) shuffled SHUFFLE=$$(date +%Y%m%d)
 	$(MAKE) sim SEEDS=20000
 	$(MAKE) coverage

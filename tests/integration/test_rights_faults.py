@@ -117,6 +117,7 @@ async def handed_over(client: aio.Client, to: str) -> bool:
         return False
 
 
+@pytest.mark.long  # that one more is refused is shown by tests/unit/replica/machine/features/test_rights.py
 async def test_ten_thousand_grants_are_kept_by_both_members_and_one_more_is_refused(
     pair: Cluster, ops: aio.Client
 ) -> None:

@@ -573,4 +573,4 @@ Comparison.TestCase.settings = profiles.of(150, stateful_step_count=50)
 More.TestCase.settings = profiles.of(500, stateful_step_count=50)
 # A failure is worth the minutes that it takes to make it small.
 TestMachineIsTheModel = pytest.mark.slow(pytest.mark.timeout(600)(Comparison.TestCase))
-TestMachineIsTheModelInMoreExamples = pytest.mark.wide(pytest.mark.slow(pytest.mark.timeout(600)(More.TestCase)))
+TestMachineIsTheModelInMoreExamples = pytest.mark.long(pytest.mark.slow(pytest.mark.timeout(900)(More.TestCase)))

@@ -381,4 +381,4 @@ class More(Retries):
 Retries.TestCase.settings = profiles.of(100, stateful_step_count=50)
 More.TestCase.settings = profiles.of(200, stateful_step_count=50)
 TestRetries = pytest.mark.slow(pytest.mark.timeout(600)(Retries.TestCase))
-TestRetriesInMoreExamples = pytest.mark.wide(pytest.mark.slow(pytest.mark.timeout(600)(More.TestCase)))
+TestRetriesInMoreExamples = pytest.mark.long(pytest.mark.slow(pytest.mark.timeout(600)(More.TestCase)))

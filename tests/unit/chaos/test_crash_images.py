@@ -227,8 +227,9 @@ def some(run: Run, count: int) -> list:
 
 @pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "scenario", [pytest.param(name, marks=pytest.mark.promise) if name == "store" else name for name in NAMES]
+@pytest.mark.parametrize(  # the phase `crash-images` has every image of all of them
+    "scenario",
+    [pytest.param(name, marks=pytest.mark.promise if name == "store" else pytest.mark.long) for name in NAMES],
 )
 def test_nothing_promised_is_lost_and_without_sync_that_would_be_seen(scenario: str, tmp_path: Path) -> None:
     for control in (False, True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -180,3 +181,15 @@ def test_tests_that_the_machine_starved_are_counted(tmp_path: Path, monkeypatch:
     seen = run(phase)
     assert (seen.outcome, seen.invalid) == (OK, 1)
     assert "ok, 1 INVALID" in table([seen])
+
+
+def test_what_no_suite_runs_has_a_target_that_does() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", "")
+    recipes = [line for line in makefile.splitlines() if "-m pytest" in line and "long" in line]
+    patterns = [word for line in recipes for word in line.split() if word.startswith("tests/")]
+    lost = [
+        path
+        for path in carrying("long")
+        if not any(fnmatch(path, pattern) or path.startswith(f"{pattern}/") for pattern in patterns)
+    ]
+    assert lost == []
