@@ -19,7 +19,7 @@ from replica.services.proxies.refusing import in_own_words, lost
 from replica.services.proxies.standing import FAILED
 from replica.services.proxies.ways import CALL_S
 from tandemq.ambient import random_bytes
-from tandemq.errors import TandemqError
+from tandemq.errors import TandemqError, error_of
 from tandemq.far_leases import is_far, lease_there
 from tandemq.peer.v1.peer_service_pb2 import MESSAGE_CODE_DEQUEUE_REQ
 from tandemq.v1.common_pb2 import Error, Reason
@@ -123,6 +123,9 @@ class FarSettling:
         if self.members.is_late() or not domain.mastership.commit.can_read:
             return Moved("the mastership moved, or may have; repeat the call")
         found: Sequence[SettleResult] = reply.results
+        if len(found) != len(settlements):
+            text = f"{len(found)} results for {len(settlements)} settlements"
+            return in_own_words(kept, error_of("MANAGER_UNREACHABLE", text).in_doubt(), MESSAGE_CODE_DEQUEUE_REQ)
         return found
 
 

@@ -8,6 +8,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import DecodeError
 
 from replica.core.delivery.far_heads import ASKED, AWAY, HEARD, IDLE, LATE, MISFIT, settled_rows
 from replica.core.state.outcomes import Moved
@@ -17,7 +18,8 @@ from replica.services.passage import Passage
 from replica.services.proxies.standing import FAILED
 from replica.services.proxies.ways import CALL_S, CALLS_MAX
 from tandemq.ambient import monotonic_ms, random_bytes
-from tandemq.errors import TandemqError
+from tandemq.errors import TandemqError, error_of
+from tandemq.far_leases import FAR_LEASE
 from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY, QueueType
 from tandemq.v1.queue_service_pb2 import (
@@ -62,6 +64,8 @@ first.
 """
 WINDOW_MAX = 1_000
 """Messages that are taken at once; one at the beginning, twice as many each time that all of them were delivered."""
+SECONDS_MAX = 1 << 37
+"""Of a time of entry: more is none that a timestamp may have."""
 SETTLEMENTS_MAX = 1_000
 """Of one call."""
 DEQUEUE, SETTLE = "QueueService/Dequeue", "QueueService/Settle"
@@ -195,7 +199,9 @@ class FarTap:
         from replica.services.proxies.far_manager import MastershipEnded  # and a client, which most never need
 
         member, kept = self.member, self._kept()
-        assert kept is not None, "looked at before"
+        if kept is None:  # it has gone since it was looked at
+            self._fetching = None
+            return
         has_none = member.state == HEARD and not member.heads
         waits = has_none and kept.manager.under_way < POLLS_MAX
         if not has_none and member.state != LATE:
@@ -231,6 +237,8 @@ class FarTap:
         if wait_s:
             request.wait.CopyFrom(_duration(round(1000 * wait_s)))
         reply: DequeueResponse = await self._ask(kept, DEQUEUE, request, DequeueResponse, CALL_S + wait_s, wait_s)
+        if len(reply.messages) > most or not all(map(_is_sound, reply.messages)):
+            raise self._nonsense("messages that nobody could settle")
         if not self.member.heads:  # else the older ones are renewed first, and these with them
             self._leased_ms = monotonic_ms()
         return reply.messages
@@ -247,7 +255,15 @@ class FarTap:
         kept.standing.calls += 1
         passage = Passage(1, kept.manager.manager)
         data = request.SerializeToString()
-        return await kept.manager.ask(path, data, reply, self._target.queue, passage, total_s, wait_s)
+        try:
+            answer: Any = await kept.manager.ask(path, data, reply, self._target.queue, passage, total_s, wait_s)
+        except DecodeError as error:
+            raise self._nonsense("no answer to what it was asked") from error
+        return answer
+
+    def _nonsense(self, what: str) -> TandemqError:
+        """What another manager says may stop this member in nothing."""
+        return error_of("MANAGER_UNREACHABLE", f"{self.member.target} has sent {what}").in_doubt()
 
     def _on_late(self) -> None:
         if self.member.is_awaited:
@@ -335,6 +351,8 @@ class FarTap:
                     settlements=[part.settlement for part in parts],
                 )
                 reply: SettleResponse = await self._ask(kept, SETTLE, request, SettleResponse, CLAIM_S)
+                if len(reply.results) != len(parts):
+                    raise self._nonsense(f"{len(reply.results)} results for {len(parts)} settlements")
                 self._leased_ms = asked_ms if renews else self._leased_ms
                 for part, result in zip(parts, reply.results, strict=True):
                     self._on_settled(part, result)
@@ -395,6 +413,12 @@ class FarTap:
                 consumer.waiter.deliver(lease)
         elif consumer.one_shot:
             consumer.waiter.answer(Moved(f"{member.target} has given these messages to others; repeat the call"))
+
+
+def _is_sound(row: DeliveredMessage) -> bool:
+    time = row.enqueue_time
+    is_timed = 0 <= time.seconds < SECONDS_MAX and 0 <= time.nanos < 1_000_000_000
+    return 0 < row.lease_id < FAR_LEASE and 0 < row.index < 1 << 62 and is_timed
 
 
 def _duration(ms: int) -> Duration:

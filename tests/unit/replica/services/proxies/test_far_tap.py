@@ -62,6 +62,10 @@ class West:
         self.away: Exception | None = None
         self.silent: asyncio.Event | None = None
         """Until it is set nothing is answered."""
+        self.short = False
+        """It leaves out a result."""
+        self.strange = 0
+        """Lease id of what it gives, where it is none."""
 
     def doubt(self, _standing: ProxyStanding) -> None:
         """A call has ended without an answer."""
@@ -72,13 +76,17 @@ class West:
         if self.away is not None:
             raise self.away
         if reply is SettleResponse:
-            return SettleResponse(results=[self._settle(each) for each in SettleRequest.FromString(data).settlements])
+            results = [self._settle(each) for each in SettleRequest.FromString(data).settlements]
+            return SettleResponse(results=results[self.short :])
         request = DequeueRequest.FromString(data)
         self.taken.append(request)
-        if not self.has and request.HasField("wait"):
-            await asyncio.Event().wait()
+        while not self.has and request.HasField("wait"):  # noqa: ASYNC110 - what it has is set by the test, at any turn
+            await asyncio.sleep(0)
         given, self.has = self.has[: request.max_messages], self.has[request.max_messages :]
-        return rows(*given)
+        found = rows(*given)
+        for row in found.messages if self.strange else ():
+            row.lease_id = self.strange
+        return found
 
     def _settle(self, settlement: Any) -> SettleResult:
         indexes = [each.first + place for each in settlement.ranges for place in range(each.count)]
@@ -100,10 +108,11 @@ class East:
         self.standing = ProxyStanding(proxy, 0)
         self.standing.state = OPEN
         kept = SimpleNamespace(manager=self.west, standing=self.standing)
+        self.is_gone = False
         self.tasks: list[asyncio.Task[None]] = []
         node = SimpleNamespace(spawn=self._spawn, dispatch=self.pair.master.dispatch)
         members: Any = SimpleNamespace(pair="east", member="a", node=node, is_late=lambda: False)
-        keeper: Any = SimpleNamespace(of=lambda _domain, _name: kept)
+        keeper: Any = SimpleNamespace(of=lambda _domain, _name: None if self.is_gone else kept)
         self.far = FarMembers(members, core, keeper)
 
     def _spawn(self, work: Any) -> asyncio.Task[None]:
@@ -221,6 +230,28 @@ async def test_a_claim_without_an_answer_goes_to_nobody_and_back(east: East) -> 
     assert taker.consumer.credit_messages == 1
     east.west.away = None
     await east.until(lambda: any(each[:2] == (OUTCOME_RELEASE, [1]) for each in east.west.settled), "it goes back")
+
+
+async def test_an_answer_that_is_none_stops_nobody(east: East) -> None:
+    """A task of a member that fails ends the member: what another manager says may not come to that."""
+    taker = Taker(east.pair)
+    east.west.has, east.west.strange = [1], 1 << 63
+    await east.until(lambda: east.member.state == LATE and "nobody could settle" in east.member.why, "it is refused")
+    east.west.has, east.west.strange, east.west.short = [1], 0, True
+    await east.until(lambda: bool(east.west.settled), "the claim is answered")
+    assert east.given(taker) == []
+    east.west.has, east.west.short = [2], False
+    await east.until(lambda: bool(east.given(taker)), "it goes on")
+    assert all(task.exception() is None for task in east.tasks if task.done())
+
+
+async def test_a_proxy_that_goes_before_it_is_asked_stops_nobody(east: East) -> None:
+    Taker(east.pair)
+    east.far._look(monotonic_ms(), every=True)
+    east.is_gone = True
+    await east.until(lambda: east.member.state == AWAY, "it is gone")
+    assert all(task.exception() is None for task in east.tasks if task.done())
+    assert not east.west.taken
 
 
 async def test_more_are_taken_at_once_while_all_are_delivered(east: East) -> None:
