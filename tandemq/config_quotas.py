@@ -15,7 +15,7 @@ AMOUNT_MAX = 1 << 40
 
 
 class Quota(NamedTuple):
-    """What one principal may ask of a member; 0: as much as it wants. All but `streams` are for a second."""
+    """What one principal may ask of a member; 0: as much as it wants. The first three are for a second."""
 
     messages: int = 0
     """That it sends."""
@@ -25,6 +25,8 @@ class Quota(NamedTuple):
     """That it begins; each stream is one."""
     streams: int = 0
     """Open at a time."""
+    connections: int = 0
+    """In use at a time."""
 
 
 def quotas_of(entries: Iterable[str]) -> Mapping[str, Quota]:

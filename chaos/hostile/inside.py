@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import grpc
@@ -28,7 +28,7 @@ QUEUES = "/tandemq.v1.QueueService/"
 QUEUE = "orders"
 CALL_S, ENDED_S, STALL_S = 20.0, 30.0, 3.0
 STAND_S = 8.0
-CALLS, AT_ONCE, STREAMS = 3_000, 64, 1_200
+CALLS, AT_ONCE, STREAMS, CROWD = 3_000, 64, 1_200, 100
 CODES = "\x1b]0;owned\x07\x1b[2J<script>alert(1)</script>&\x9b31m"
 """What a terminal and a browser would obey."""
 NAMES = ("../../etc/passwd", "\x1b[31mred", "<script>", "a\x00b", "x" * 300, "..", "//", "a/*", "\u202ereversed", "")
@@ -231,6 +231,19 @@ async def calls(target: Target) -> str:
         await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
     others = said - {"OK", "QUOTA_EXCEEDED"}
     return ", ".join(sorted(others)) or ("QUOTA_EXCEEDED" if "QUOTA_EXCEEDED" in said else "nobody was refused")
+
+
+@hostile(f"{CROWD} connections of a client that may have 10", "QUOTA_EXCEEDED")
+async def connections(target: Target) -> str:
+    """All at a time, a call on each."""
+    async with AsyncExitStack() as stack:
+        said = []
+        for _ in range(CROWD):
+            channel = await stack.enter_async_context(_channel(target, "crowd", ("grpc.use_local_subchannel_pool", 1)))
+            call: Any = channel.unary_unary(f"{QUEUES}Enqueue")
+            said.append(await _said(call(_one(b"x"), timeout=CALL_S)))
+    let_in = said.count("OK")
+    return said[-1] if let_in == 10 else f"{let_in} were let in"
 
 
 @hostile("a reader that never reads", "held by flow control")

@@ -36,14 +36,15 @@ PEOPLE = {
     "b": member(PAIR, "b"),
     WITNESS: "witness/witness",
     CLIENT: "principal/ops",
-    **{name: f"principal/{name}" for name in ("ops", "billing", "honest", "flooder")},
+    **{name: f"principal/{name}" for name in ("ops", "billing", "honest", "flooder", "crowd")},
 }
 GRANTS = (
     *(("billing", right, queue) for queue in ("orders", "large") for right in ("produce", "consume", "browse")),
     ("honest", "produce", "honest"),
     ("flooder", "produce", "orders"),
+    ("crowd", "produce", "orders"),
 )
-QUOTAS = ("flooder=calls:100",)
+QUOTAS = ("flooder=calls:100", "crowd=connections:10")
 QUIET_S, BETWEEN_S = 2.0, 0.4
 """Nobody is hostile for so long at first, and between two inputs."""
 WATCH_S, ATTACK_S, BACK_S, SYNC_S = 5.0, 120.0, 60.0, 60.0

@@ -17,8 +17,10 @@ from tandemq.v1.common_pb2 import Reason
 
 ACCOUNTS_MAX = 10_000
 """Principals that are remembered at a time; beyond it those that owe nothing are forgotten."""
-STREAM_AGAIN_MS = 1_000
-"""When a place for a stream may be free: nobody knows."""
+PLACE_AGAIN_MS = 1_000
+"""When a place for a stream or a connection may be free: nobody knows."""
+CONNECTION_MS = 10_000
+"""So long after it last began a call a connection without streams counts as one in use: nobody hears of its end."""
 RATES = ("messages", "bytes", "calls")
 REFUSALS_AT_ONCE, REFUSAL_MS = 20, 10
 """Of one principal: so many are answered at once, and then one in as many milliseconds. Whoever waits as it is asked to
@@ -86,12 +88,55 @@ class RefusalPace:
         return self._free_at_ms <= now_ms - REFUSALS_AT_ONCE * REFUSAL_MS
 
 
+class Connections:
+    """Those of one principal that are in use, by what gRPC calls the other end. Never more of them than it may have."""
+
+    __slots__ = ("_last_ms", "_streams")
+
+    def __init__(self) -> None:
+        self._last_ms: dict[str, int] = {}
+        """When each last began a call, or a stream of it ended."""
+        self._streams: Counter[str] = Counter()
+
+    def take(self, peer: str, most: int, now_ms: int) -> bool:
+        """A call has come over it. False: it is one too many, and is not counted."""
+        if peer not in self._last_ms and len(self._last_ms) >= most:
+            self._forget(now_ms)
+            if len(self._last_ms) >= most:
+                return False
+        self._last_ms[peer] = now_ms
+        return True
+
+    def begin(self, peer: str) -> None:
+        """A stream of it is open."""
+        self._streams[peer] += 1
+
+    def end(self, peer: str, now_ms: int) -> None:
+        """It is not any more."""
+        self._streams[peer] -= 1
+        if not self._streams[peer]:
+            del self._streams[peer]
+        if peer in self._last_ms:
+            self._last_ms[peer] = now_ms
+
+    def is_idle(self, now_ms: int) -> bool:
+        """A new one would be the same."""
+        self._forget(now_ms)
+        return not self._last_ms
+
+    def _forget(self, now_ms: int) -> None:
+        since_ms = now_ms - CONNECTION_MS
+        kept = {peer: last for peer, last in self._last_ms.items() if last > since_ms or peer in self._streams}
+        self._last_ms = kept
+
+
 class Account:
     """Of one principal."""
 
     def __init__(self, who: str, quota: Quota, now_ms: int) -> None:
         self.who, self.quota = who, quota
         self.streams = 0
+        self.connections = Connections()
         self.refusals = RefusalPace()
         self.buckets = {kind: TokenBucket(rate, now_ms) for kind in RATES if (rate := getattr(quota, kind))}
 
@@ -109,11 +154,8 @@ class Account:
 
     def is_idle(self, now_ms: int) -> bool:
         """A new one would be the same."""
-        return (
-            not self.streams
-            and self.refusals.is_idle(now_ms)
-            and all(bucket.is_full(now_ms) for bucket in self.buckets.values())
-        )
+        standing = self.streams or not self.connections.is_idle(now_ms) or not self.refusals.is_idle(now_ms)
+        return not standing and all(bucket.is_full(now_ms) for bucket in self.buckets.values())
 
 
 class Quotas:
@@ -146,15 +188,25 @@ class Quotas:
         if not wait_ms:
             return None
         self.refused[kind] += 1
-        return _exceeded(account, kind, f"{getattr(account.quota, kind)} {kind} a second", wait_ms)
+        return _exceeded(account, kind, f"ask for {getattr(account.quota, kind)} {kind} a second", wait_ms)
 
     def problem_of_stream(self, account: Account) -> Failed | None:
         """Why no further stream is opened."""
         most = account.quota.streams
         if not most or account.streams < most:
             return None
-        self.refused["streams"] += 1
-        return _exceeded(account, "streams", f"{most} streams at a time", STREAM_AGAIN_MS)
+        return self._no_place(account, "streams", f"have {most} streams open at a time")
+
+    def problem_of_connection(self, account: Account, peer: str, now_ms: int) -> Failed | None:
+        """Why no call is taken over it. `peer`: its other end."""
+        most = account.quota.connections
+        if not most or account.connections.take(peer, most, now_ms):
+            return None
+        return self._no_place(account, "connections", f"use {most} connections at a time")
+
+    def _no_place(self, account: Account, kind: str, most: str) -> Failed:
+        self.refused[kind] += 1
+        return _exceeded(account, kind, most, PLACE_AGAIN_MS)
 
     def _forget(self, now_ms: int) -> None:
         for who in _idle(self._accounts.values(), now_ms):

@@ -56,6 +56,8 @@ class Quoted:
         if account is None:
             return None
         now_ms = monotonic_ms()
+        if (problem := self.quotas.problem_of_connection(account, str(context.peer()), now_ms)) is not None:
+            return problem
         if size <= HELD_BYTES_MAX and account.owed(now_ms)[1] and (wait_ms := account.refusals.wait_ms(now_ms)):
             await asyncio.sleep(wait_ms / 1_000)
             now_ms = monotonic_ms()
@@ -85,15 +87,22 @@ class Quoted:
     def stream(self, context: Any) -> Iterator[Failed | None]:
         """Why no further stream is opened; else it is counted for as long as the block takes."""
         account = self.account_of(context)
-        problem = self.quotas.problem_of_stream(account) if account is not None else None
-        if account is None or problem is not None:
+        if account is None:
+            yield None
+            return
+        peer = str(context.peer())
+        problem = self.quotas.problem_of_connection(account, peer, monotonic_ms())
+        problem = problem or self.quotas.problem_of_stream(account)
+        if problem is not None:
             yield problem
             return
         account.streams += 1
+        account.connections.begin(peer)
         try:
             yield None
         finally:
             account.streams -= 1
+            account.connections.end(peer, monotonic_ms())
 
 
 def _count(found: Any, field: str, *inner: str) -> int:

@@ -37,9 +37,16 @@ PEOPLE = {
     "billing": "principal/billing",
     "shop": "principal/shop",
     "reader": "principal/reader",
+    "visitor": "principal/visitor",
 }
-QUOTAS = ("billing=messages:100", "reader=streams:2")
-RIGHTS = (("billing", "produce"), ("shop", "produce"), ("shop", "consume"), ("reader", "consume"))
+QUOTAS = ("billing=messages:100", "reader=streams:2", "visitor=connections:2")
+RIGHTS = (
+    ("billing", "produce"),
+    ("shop", "produce"),
+    ("shop", "consume"),
+    ("reader", "consume"),
+    ("visitor", "produce"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +171,20 @@ async def test_one_stream_more_than_the_quota_is_refused_until_one_has_ended(pai
 
         await until(again, "the place of the stream that ended is free")
         second.cancel()
+
+
+async def test_one_connection_more_than_the_quota_is_not_served_and_the_others_are(pair: Cluster) -> None:
+    endpoint, opener = pair.endpoint((await roles(pair))[0]), opener_of(str(credentials(pair, "visitor")))
+    own = (("grpc.use_local_subchannel_pool", 1),)
+    async with opener(endpoint, own) as one, opener(endpoint, own) as two, opener(endpoint, own) as three:
+        for channel in (one, two):
+            await pb_grpc.QueueServiceStub(channel).Enqueue(one_message(), timeout=OUTER_S)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await pb_grpc.QueueServiceStub(three).Enqueue(one_message(), timeout=OUTER_S)
+        refused = from_rpc_error(caught.value)
+        assert refused.metadata == {"quota": "connections", "limit": "2", "principal": "principal/visitor"}
+        assert refused.retry_after is not None
+        await pb_grpc.QueueServiceStub(one).Enqueue(one_message(), timeout=OUTER_S)
 
 
 async def opened(stub: pb_grpc.QueueServiceAsyncStub) -> grpc.aio.StreamStreamCall:  # type: ignore[type-arg]  # messages

@@ -89,9 +89,30 @@ def test_streams_are_counted_while_they_are_open() -> None:
     account.streams = 2
     problem = quotas.problem_of_stream(account)
     assert problem is not None
-    assert (problem.metadata["quota"], problem.retry_after_ms) == ("streams", module.STREAM_AGAIN_MS)
+    assert (problem.metadata["quota"], problem.retry_after_ms) == ("streams", module.PLACE_AGAIN_MS)
     account.streams = 1
     assert quotas.problem_of_stream(account) is None
+
+
+def test_a_connection_counts_while_it_is_used() -> None:
+    quotas = Quotas({BILLING: Quota(connections=2)})
+    account = quotas.account(BILLING, 0)
+    assert account is not None
+    for peer in ("one", "two", "one"):
+        assert quotas.problem_of_connection(account, peer, 0) is None
+    problem = quotas.problem_of_connection(account, "three", 0)
+    assert problem is not None
+    assert problem.metadata == {"quota": "connections", "limit": "2", "principal": BILLING}
+    assert quotas.refused["connections"] == 1
+    account.connections.begin("one")
+    later_ms = module.CONNECTION_MS
+    assert quotas.problem_of_connection(account, "three", later_ms) is None, "two has not been heard of for so long"
+    assert quotas.problem_of_connection(account, "four", later_ms) is not None, "one has a stream"
+    account.connections.end("one", later_ms)
+    assert quotas.problem_of_connection(account, "four", later_ms) is not None, "it has just had one"
+    assert quotas.problem_of_connection(account, "four", 2 * later_ms) is None
+    assert not account.is_idle(2 * later_ms)
+    assert account.is_idle(4 * later_ms)
 
 
 def test_refusals_of_who_does_not_wait_come_at_a_bounded_pace() -> None:
@@ -123,7 +144,7 @@ def test_accounts_that_owe_nothing_are_forgotten(monkeypatch: pytest.MonkeyPatch
         ("billing", "write NAME=messages:1000"),
         ("billing=", "write NAME=messages:1000"),
         ("b illing=messages:1", "begin"),
-        ("billing=pages:1", "'pages' is none of messages, bytes, calls, streams"),
+        ("billing=pages:1", "'pages' is none of messages, bytes, calls, streams, connections"),
         ("billing=messages:1,messages:2", "there twice"),
         ("billing=messages:0", "a whole number from 1 on"),
         ("billing=messages:-1", "a whole number from 1 on"),
