@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help audit-check audit-same blocking blocking-check modules venv setup setup-all etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo demo-twin demo-units test test-all campaigns nightly shuffled coverage lint fmt types pytest bench bench-deps bench-failover bench-growth bench-levers bench-macro bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-spark bench-twin bench-units crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean secure-demo hostile deploy-check guard guard-baseline bench-budget flamegraph one-message names crowd
+.PHONY: help audit-check audit-same blocking blocking-check modules venv setup setup-all etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo demo-twin demo-units test test-all campaigns nightly shuffled coverage lint fmt types pytest bench bench-deps bench-failover bench-growth bench-levers bench-macro bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-secure bench-spark bench-twin bench-units crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean secure-demo hostile deploy-check guard guard-baseline bench-budget flamegraph one-message names crowd
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -219,6 +219,10 @@ bench-twin: $(STAMP) ## what queues with sides and twins cost beside plain ones,
 MACRO_ARGS ?=
 bench-macro: $(STAMP) ## what macro queues over 8 and over 1,000 members cost beside a plain queue, in turns: build/bench/macro.json (4 minutes; MACRO_ARGS='--quick': tiny)
 	PATH="$$PATH:/usr/sbin:/sbin" PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.macros.run $(MACRO_ARGS)
+
+SECURE_BENCH_ARGS ?=
+bench-secure: $(STAMP) ## what certificates, rights and quotas cost beside a plain pair, in turns, and a takeover with 100 clients: build/bench/secure.json (4 minutes; SECURE_BENCH_ARGS='--quick': tiny)
+	PATH="$$PATH:/usr/sbin:/sbin" PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.secure.run $(SECURE_BENCH_ARGS)
 
 LEVERS_ARGS ?=
 bench-levers: $(STAMP) strace ## what small batches, short commits and gRPC's event engine are worth, on and off in turns: build/bench/levers.json (under 5 minutes; LEVERS_ARGS="--runs 1": less)
