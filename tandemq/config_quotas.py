@@ -27,6 +27,8 @@ class Quota(NamedTuple):
     """Open at a time."""
     connections: int = 0
     """In use at a time."""
+    units: int = 0
+    """Units of work that are open at a time at this member, as the master of their domains."""
 
 
 def quotas_of(entries: Iterable[str]) -> Mapping[str, Quota]:

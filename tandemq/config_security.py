@@ -19,7 +19,7 @@ class Security(msgspec.Struct, frozen=True, kw_only=True):
     audit_refusals: int = 10  # lines a second for one principal and reason; how many more there were is counted
     quotas: tuple[
         str, ...
-    ] = ()  # NAME=messages:N,bytes:N,calls:N,streams:N,connections:N; * is each client without one
+    ] = ()  # NAME=messages:N,bytes:N,calls:N,streams:N,connections:N,units:N; * is each client without one
     witness: str = names.WITNESS_DEFAULT  # NAME of the witness's certificate, which is for witness/NAME
 
 

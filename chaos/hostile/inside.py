@@ -23,6 +23,7 @@ from tandemq.credentials.chosen import opener_of
 from tandemq.errors import TandemqError, from_rpc_error
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as pb
+from tandemq.v1 import transaction_service_pb2 as units
 
 QUEUES = "/tandemq.v1.QueueService/"
 QUEUE = "orders"
@@ -244,6 +245,19 @@ async def connections(target: Target) -> str:
             said.append(await _said(call(_one(b"x"), timeout=CALL_S)))
     let_in = said.count("OK")
     return said[-1] if let_in == 10 else f"{let_in} were let in"
+
+
+@hostile(f"{CROWD} open units of a client that may have 10", "QUOTA_EXCEEDED")
+async def open_units(target: Target) -> str:
+    """None of them is ended."""
+    async with _channel(target, "crowd") as channel:
+        said = []
+        for _ in range(CROWD):
+            request = units.BeginRequest(queue=QUEUE, client_id=b"crowd", request_id=os.urandom(16))
+            call: Any = channel.unary_unary("/tandemq.v1.TransactionService/Begin")
+            said.append(await _said(call(request.SerializeToString(), timeout=CALL_S)))
+    let_in = said.count("OK")
+    return said[-1] if let_in <= 10 else f"{let_in} were begun"
 
 
 @hostile("a reader that never reads", "held by flow control")

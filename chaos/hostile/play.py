@@ -44,7 +44,7 @@ GRANTS = (
     ("flooder", "produce", "orders"),
     ("crowd", "produce", "orders"),
 )
-QUOTAS = ("flooder=calls:100", "crowd=connections:10")
+QUOTAS = ("flooder=calls:100", "crowd=connections:10,units:10")
 QUIET_S, BETWEEN_S = 2.0, 0.4
 """Nobody is hostile for so long at first, and between two inputs."""
 WATCH_S, ATTACK_S, BACK_S, SYNC_S = 5.0, 120.0, 60.0, 60.0

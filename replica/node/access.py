@@ -13,7 +13,7 @@ from tandemq.credentials import names
 from tandemq.credentials.caller import caller_of, principal_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterable
 
     from replica.core.domain import Domain
     from replica.core.state.outcomes import Failed
@@ -45,6 +45,9 @@ class Pacer(Protocol):
 
     async def batch(self, context: Any, messages: int, size: int) -> None:
         """Returns when a batch of a stream may be taken."""
+
+    def problem_of_unit(self, who: str, units: Callable[[], Iterable[str]]) -> Failed | None:
+        """Why a principal begins no further unit of work. `units`: whose those are that are open here."""
 
 
 class Asker(Protocol):

@@ -18,7 +18,7 @@ from tandemq.v1.common_pb2 import Reason
 ACCOUNTS_MAX = 10_000
 """Principals that are remembered at a time; beyond it those that owe nothing are forgotten."""
 PLACE_AGAIN_MS = 1_000
-"""When a place for a stream or a connection may be free: nobody knows."""
+"""When a place for a stream, a connection or a unit may be free: nobody knows."""
 CONNECTION_MS = 10_000
 """So long after it last began a call a connection without streams counts as one in use: nobody hears of its end."""
 RATES = ("messages", "bytes", "calls")
@@ -165,7 +165,7 @@ class Quotas:
         self._quotas = quotas
         self._accounts: dict[str, Account] = {}
         self.refused: Counter[str] = Counter(dict.fromkeys(Quota._fields, 0))
-        """Calls and streams, by the kind that was used up."""
+        """Calls, streams and units, by the kind that was used up."""
         self.paced: Counter[str] = Counter(dict.fromkeys(RATES, 0))
         """Batches of streams that waited."""
 
@@ -203,6 +203,13 @@ class Quotas:
         if not most or account.connections.take(peer, most, now_ms):
             return None
         return self._no_place(account, "connections", f"use {most} connections at a time")
+
+    def problem_of_unit(self, account: Account, is_open: int) -> Failed | None:
+        """Why no further unit of work is begun. `is_open`: how many are."""
+        most = account.quota.units
+        if not most or is_open < most:
+            return None
+        return self._no_place(account, "units", f"have {most} open units of work at a time")
 
     def _no_place(self, account: Account, kind: str, most: str) -> Failed:
         self.refused[kind] += 1

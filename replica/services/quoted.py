@@ -15,7 +15,7 @@ from replica.services.forward import came_over_a_hop
 from tandemq.ambient import monotonic_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from replica.core.state.outcomes import Failed
     from replica.node.access import Access
@@ -103,6 +103,13 @@ class Quoted:
         finally:
             account.streams -= 1
             account.connections.end(peer, monotonic_ms())
+
+    def problem_of_unit(self, who: str, units: Callable[[], Iterable[str]]) -> Failed | None:
+        """Why this principal begins no further unit of work here. `units`: whose those are that are open."""
+        account = None if self.access.stands_above(who) else self.quotas.account(who, monotonic_ms())
+        if account is None or not account.quota.units:
+            return None
+        return self.quotas.problem_of_unit(account, sum(each == who for each in units()))
 
 
 def _count(found: Any, field: str, *inner: str) -> int:

@@ -23,6 +23,8 @@ from tandemq.credentials.development import prepare
 from tandemq.errors import from_rpc_error
 from tandemq.v1 import queue_service_pb2 as pb
 from tandemq.v1 import queue_service_pb2_grpc as pb_grpc
+from tandemq.v1 import transaction_service_pb2 as units
+from tandemq.v1 import transaction_service_pb2_grpc as units_grpc
 from tests.integration.support import http_get, new_id, roles
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S, until
@@ -38,14 +40,16 @@ PEOPLE = {
     "shop": "principal/shop",
     "reader": "principal/reader",
     "visitor": "principal/visitor",
+    "worker": "principal/worker",
 }
-QUOTAS = ("billing=messages:100", "reader=streams:2", "visitor=connections:2")
+QUOTAS = ("billing=messages:100", "reader=streams:2", "visitor=connections:2", "worker=units:2")
 RIGHTS = (
     ("billing", "produce"),
     ("shop", "produce"),
     ("shop", "consume"),
     ("reader", "consume"),
     ("visitor", "produce"),
+    ("worker", "produce"),
 )
 
 
@@ -185,6 +189,29 @@ async def test_one_connection_more_than_the_quota_is_not_served_and_the_others_a
         assert refused.metadata == {"quota": "connections", "limit": "2", "principal": "principal/visitor"}
         assert refused.retry_after is not None
         await pb_grpc.QueueServiceStub(one).Enqueue(one_message(), timeout=OUTER_S)
+
+
+async def test_one_unit_more_than_the_quota_is_not_begun_until_one_has_ended(pair: Cluster) -> None:
+    """Counted where they are open: it is the same whichever member is asked."""
+    master, replica = await roles(pair)
+    opener = opener_of(str(credentials(pair, "worker")))
+    async with opener(pair.endpoint(master), ()) as first, opener(pair.endpoint(replica), ()) as second:
+        stubs = units_grpc.TransactionServiceStub(first), units_grpc.TransactionServiceStub(second)
+        begun = [await stub.Begin(begin(), timeout=OUTER_S) for stub in stubs]
+        for stub in stubs:
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await stub.Begin(begin(), timeout=OUTER_S)
+            refused = from_rpc_error(caught.value)
+            assert (refused.reason, refused.metadata["quota"]) == ("QUOTA_EXCEEDED", "units")
+        request = units.RollbackRequest(unit_id=begun[0].unit_id)
+        await stubs[1].Rollback(request, timeout=OUTER_S)
+        begun.append(await stubs[0].Begin(begin(), timeout=OUTER_S))
+        for each in begun[1:]:
+            await stubs[0].Rollback(units.RollbackRequest(unit_id=each.unit_id), timeout=OUTER_S)
+
+
+def begin() -> units.BeginRequest:
+    return units.BeginRequest(queue="orders", client_id=b"worker", request_id=new_id())
 
 
 async def opened(stub: pb_grpc.QueueServiceAsyncStub) -> grpc.aio.StreamStreamCall:  # type: ignore[type-arg]  # messages

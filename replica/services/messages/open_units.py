@@ -106,6 +106,8 @@ class OpenUnitHandlers:
             assert domain.shared.machine is not None, "who serves has the queues' state"
             unnamed = domain.shared.machine.state.unnamed(request.queue)
             return Failed(unnamed.reason, unnamed.message, unnamed.metadata, None)
+        if (problem := self.owners.problem_of_one_more(who)) is not None:
+            return problem
         call = BeginUnit(request.client_id, milliseconds(request.timeout), who)
         result = await self._ask(domain, call, request.epoch)
         if isinstance(result, (Failed, Moved)):

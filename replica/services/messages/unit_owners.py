@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from replica.core.ordering.open_units import UNITS_MAX
 from replica.core.state.outcomes import Failed
 from replica.rpc.refusals import refusal
 from tandemq.v1.common_pb2 import Reason
@@ -20,6 +21,8 @@ RIGHTS_AT_ONCE = 500
 """Asked about at the commit before everybody else is served."""
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from replica.core.domain import Domain
     from replica.node.members import Members
     from replica.rpc.requests import Context
@@ -35,6 +38,18 @@ class UnitOwners:
         """Who makes the call; empty: nobody is asked about."""
         access = self.members.access
         return access.caller(context) if access is not None else ""
+
+    def problem_of_one_more(self, who: str) -> Failed | None:
+        """Why this principal begins no further unit here: by the quota that this member has for it."""
+        access = self.members.access
+        if access is None or access.asker is None or access.asker.quoted is None:
+            return None
+        return access.asker.quoted.problem_of_unit(who, self._open)
+
+    def _open(self) -> Iterator[str]:
+        """Whose the units are that are open at this member."""
+        for domain in self.members.node.domains.values():
+            yield from (unit.who for unit in domain.orders.units.oldest(UNITS_MAX))
 
     def problem_of(self, domain: Domain, unit_id: bytes, context: Context) -> Failed | None:
         """At the master, before anything is asked of the unit; the same words as for one that is not open."""

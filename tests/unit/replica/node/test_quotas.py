@@ -115,6 +115,16 @@ def test_a_connection_counts_while_it_is_used() -> None:
     assert account.is_idle(4 * later_ms)
 
 
+def test_units_that_are_open_are_counted() -> None:
+    quotas = Quotas({BILLING: Quota(units=2)})
+    account = quotas.account(BILLING, 0)
+    assert account is not None
+    assert quotas.problem_of_unit(account, 1) is None
+    problem = quotas.problem_of_unit(account, 2)
+    assert problem is not None
+    assert (problem.metadata["quota"], problem.retry_after_ms) == ("units", module.PLACE_AGAIN_MS)
+
+
 def test_refusals_of_who_does_not_wait_come_at_a_bounded_pace() -> None:
     pace, now_ms = module.RefusalPace(), 1_000_000
     assert [pace.wait_ms(now_ms) for _ in range(module.REFUSALS_AT_ONCE)] == [0] * module.REFUSALS_AT_ONCE
@@ -144,7 +154,7 @@ def test_accounts_that_owe_nothing_are_forgotten(monkeypatch: pytest.MonkeyPatch
         ("billing", "write NAME=messages:1000"),
         ("billing=", "write NAME=messages:1000"),
         ("b illing=messages:1", "begin"),
-        ("billing=pages:1", "'pages' is none of messages, bytes, calls, streams, connections"),
+        ("billing=pages:1", "'pages' is none of messages, bytes, calls, streams, connections, units"),
         ("billing=messages:1,messages:2", "there twice"),
         ("billing=messages:0", "a whole number from 1 on"),
         ("billing=messages:-1", "a whole number from 1 on"),
