@@ -37,17 +37,21 @@ def _commit(pair: Pair, unit: Unit, now: Within) -> list[tuple[Queue, list[Place
     _check_got(unit, there)
     _check_there(unit, there)
     reactions = [held for held in unit.reactions if held.targets or held.counts.kept or held.reaction.report_to]
-    _check_reactions(pair, reactions, there)
+    _check_locked(reactions, there)
     for queue, settles in unit.settles.items():
         for said in settles:
             _check_held(unit, queue, said.lease_id, said.indexes)
+    for queue, lease_id, index, _ in unit.replies:
+        _check_held(unit, queue, lease_id, [index])
+    for queue in unit.puts:
+        queue.check_may_send()
+    _check_reactions(pair, reactions, there)
     busy = {id(each) for queue in there for each in queue.messages.values() if each.lease is not None}
     for queue, settles in unit.settles.items():
         for said in settles:
             refused = queue.settle(said._replace(until=now.plus(said.ms)), unit.unit_id)
             assert not refused, "its lease holds it"
     for queue, lease_id, index, answer in unit.replies:
-        _check_held(unit, queue, lease_id, [index])
         queue.reply(lease_id, index, answer, unit.unit_id)
     for queue, lease, _ in unit.got:
         queue.settle(Settled(model.ACK, lease.lease_id, queue.held(lease), now, 0, ""), unit.unit_id)
@@ -56,7 +60,6 @@ def _commit(pair: Pair, unit: Unit, now: Within) -> list[tuple[Queue, list[Place
         queue.spared = {index for index in queue.messages if id(queue.messages[index]) in busy}
     placed = []
     for queue, entries in unit.puts.items():
-        queue.check_may_send()
         found = queue.enter(entries, now)
         if refused := next((place.refused for place in found if place.refused), ""):
             raise Refusal(refused)
@@ -69,10 +72,13 @@ def _commit(pair: Pair, unit: Unit, now: Within) -> list[tuple[Queue, list[Place
     return placed
 
 
-def _check_reactions(pair: Pair, reactions: list[Held], there: set[Queue]) -> None:
+def _check_locked(reactions: list[Held], there: set[Queue]) -> None:
     for held in reactions:
         if held.targets and (held.queue not in there or held.queue.held(held.lease) != sorted(held.targets)):
             raise Refusal("LEASE_LOST")
+
+
+def _check_reactions(pair: Pair, reactions: list[Held], there: set[Queue]) -> None:
     for held in reactions:
         if held.queue not in there:
             raise Refusal("QUEUE_NOT_FOUND")
