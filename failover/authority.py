@@ -102,6 +102,11 @@ class Authority(Protocol):
         ...
 
 
+_Reply: TypeAlias = (
+    pb.GetRegisterResponse | pb.CompareAndSetResponse | pb.ForceRegisterResponse | pb.WatchRegisterResponse
+)
+
+
 class WitnessAuthority:
     """The witness service. One channel for all domains; opens it on the first call."""
 
@@ -129,7 +134,7 @@ class WitnessAuthority:
         request = pb.GetRegisterRequest(pair=self.pair, domain=domain)
         try:
             reply = await self._stub().GetRegister(request, timeout=self.timeout_s)
-            register = from_message(reply.register)
+            register = _register_of(reply)
         except grpc.aio.AioRpcError as error:
             self._connected = False
             return Unreachable(_error_text(self.target, error))
@@ -149,7 +154,7 @@ class WitnessAuthority:
         )
         try:
             reply = await self._stub().CompareAndSet(request, timeout=self.timeout_s)
-            register = from_message(reply.register)
+            register = _register_of(reply)
         except grpc.aio.AioRpcError as error:
             # P1: even INVALID_ARGUMENT. Only the witness's answer is a fact; an error may come from anything between.
             self._connected = False
@@ -172,7 +177,7 @@ class WitnessAuthority:
         )
         try:
             reply = await self._stub().ForceRegister(request, timeout=self.timeout_s)
-            register = from_message(reply.register)
+            register = _register_of(reply)
         except grpc.aio.AioRpcError as error:
             self._connected = False
             return CasUnknown(_error_text(self.target, error))
@@ -189,7 +194,7 @@ class WitnessAuthority:
             call = self._stub().WatchRegister(request)
             try:
                 async for reply in call:
-                    register = from_message(reply.register)
+                    register = _register_of(reply)
                     self._connected, delay_s = True, WATCH_RETRY_S
                     yield register
             except (grpc.aio.AioRpcError, BadRegisterError):
@@ -331,6 +336,13 @@ class MemoryAuthority:
 
     async def close(self) -> None:
         """See Authority."""
+
+
+def _register_of(reply: _Reply | None) -> Register:
+    """gRPC gives None for what it cannot read. Raises BadRegisterError."""
+    if reply is None:
+        raise BadRegisterError("but what nobody can read")
+    return from_message(reply.register)
 
 
 def _error_text(target: str, error: grpc.aio.AioRpcError) -> str:

@@ -15,7 +15,7 @@ import logging
 import os
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import grpc
 import grpc.aio
@@ -51,7 +51,7 @@ OPTIONS = lasting(
 # A member of a cluster that has lost its leader then refuses, instead of letting a watch wait without a word.
 METADATA = (("hasleader", "true"),)
 
-_Watch: TypeAlias = "grpc.aio.StreamStreamCall[Message, pb.WatchResponse]"
+_Watch: TypeAlias = "grpc.aio.StreamStreamCall[Message, pb.WatchResponse | None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,9 @@ class EtcdAuthority:
                     begin = pb.WatchCreateRequest(key=self._key(domain), start_revision=found.revision + 1)
                     await call.write(pb.WatchRequest(create_request=begin))
                     async for reply in call:
-                        if reply.canceled:  # compacted, or etcd's own wish: read again
+                        if (
+                            reply is None or reply.canceled
+                        ):  # nobody can read it; or compacted, or etcd's own wish: read again
                             break
                         if reply.events:
                             self._connected = True
@@ -162,6 +164,9 @@ class EtcdAuthority:
             left_s = end_s - asyncio.get_running_loop().time()
             try:
                 reply = await self._range(endpoint, request, max(left_s / (len(self.endpoints) - tried), 0.001))
+                if reply is None:
+                    failures.append(self._unreadable(endpoint))
+                    continue
                 register = self._found(domain, reply.kvs)
             except grpc.aio.AioRpcError as error:
                 failures.append(self._failed(endpoint, error))
@@ -189,6 +194,8 @@ class EtcdAuthority:
         endpoint = self._first
         try:
             reply = await self._txn(endpoint, request)
+            if reply is None:
+                return CasUnknown(self._unreadable(endpoint))
             self._connected = True
             if reply.succeeded:
                 return CasDone(desired)
@@ -226,9 +233,16 @@ class EtcdAuthority:
         return self._found(domain, [] if event.type == pb.EVENT_TYPE_DELETE else [event.kv])
 
     def _failed(self, endpoint: str, error: grpc.aio.AioRpcError) -> str:
+        self._pass_over(endpoint)
+        return f"etcd {endpoint}: {error.code().name} {error.details() or ''}".rstrip()
+
+    def _unreadable(self, endpoint: str) -> str:
+        self._pass_over(endpoint)
+        return f"etcd {endpoint} has sent what nobody can read"
+
+    def _pass_over(self, endpoint: str) -> None:
         after = self.endpoints.index(endpoint) + 1
         self._first, self._connected = self.endpoints[after % len(self.endpoints)], False
-        return f"etcd {endpoint}: {error.code().name} {error.details() or ''}".rstrip()
 
     def _in_order(self) -> tuple[str, ...]:
         at = self.endpoints.index(self._first)
@@ -239,7 +253,9 @@ class EtcdAuthority:
 
     # -- etcd's methods, called by path ------------------------------------------------------------------------------
 
-    async def _range(self, endpoint: str, request: pb.RangeRequest, timeout_s: float) -> pb.RangeResponse:
+    # gRPC gives None for an answer that it cannot read.
+
+    async def _range(self, endpoint: str, request: pb.RangeRequest, timeout_s: float) -> pb.RangeResponse | None:
         method = self._channel(endpoint).unary_unary(
             "/etcdserverpb.KV/Range",
             request_serializer=pb.RangeRequest.SerializeToString,
@@ -247,7 +263,7 @@ class EtcdAuthority:
         )
         return await method(request, timeout=timeout_s, metadata=METADATA)
 
-    async def _txn(self, endpoint: str, request: pb.TxnRequest) -> pb.TxnResponse:
+    async def _txn(self, endpoint: str, request: pb.TxnRequest) -> pb.TxnResponse | None:
         method = self._channel(endpoint).unary_unary(
             "/etcdserverpb.KV/Txn",
             request_serializer=pb.TxnRequest.SerializeToString,
@@ -261,7 +277,7 @@ class EtcdAuthority:
             request_serializer=pb.WatchRequest.SerializeToString,
             response_deserializer=pb.WatchResponse.FromString,
         )
-        return method(metadata=METADATA)
+        return cast("_Watch", method(metadata=METADATA))
 
     def _channel(self, endpoint: str) -> grpc.aio.Channel:
         return self._channels[endpoint].get()

@@ -40,6 +40,11 @@ WEIGHTS_SERVICE = "/tandemq.v1.WeightsService/"
 RIGHTS_SERVICE = "/tandemq.v1.RightsService/"
 
 
+def unreadable(endpoint: str, path: str) -> TandemqError:
+    """Of an answer for which gRPC gives None, as its bytes are no message of that call: what was done, nobody knows."""
+    return error_of("INTERNAL", f"{endpoint} has answered {path} with what nobody can read; look at what answers there")
+
+
 class Moved(Unavailable):
     """A member named another one; nothing was applied. Stays inside the client."""
 
@@ -245,9 +250,11 @@ class Caller:
             path, request_serializer=type(request).SerializeToString, response_deserializer=reply.FromString
         )
         try:
-            answer: Reply = await method(request, timeout=timeout_s, metadata=metadata)
+            answer: Reply | None = await method(request, timeout=timeout_s, metadata=metadata)
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error) from error
+        if answer is None:
+            raise unreadable(endpoint, path)
         return answer
 
     async def stream(
@@ -260,6 +267,8 @@ class Caller:
         call = method(request, timeout=timeout_s)
         try:
             async for answer in call:
+                if answer is None:
+                    raise unreadable(endpoint, path)
                 yield answer
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error) from error

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
+from google.protobuf.message import DecodeError
 
 from replica.machine.features.proxies import target_of
 from replica.node.members import MAIN
 from replica.services.forward import QUERY
 from replica.services.passage import Passage
-from replica.services.proxies.standing import LOOK_MS, ProxyFault, ProxyStanding, goes_with, misfit, why_of
+from replica.services.proxies.standing import LOOK_MS, ProxyFault, ProxyStanding, goes_with, misfit, unreadable, why_of
 from replica.services.proxies.ways import ATTEMPT_S, CALL_S, GET_QUEUE
 from tandemq import aio, retry
 from tandemq.ambient import monotonic_ms
@@ -137,6 +138,8 @@ class FarManager:
             answer: Any = reply.FromString(await call(data, timeout=timeout_s, metadata=passage.metadata()))
         except grpc.aio.AioRpcError as error:
             raise from_rpc_error(error) from error
+        except DecodeError as error:
+            raise unreadable(endpoint).in_doubt() from error
         if answer.header.pair != self.manager:
             text = f"{endpoint} is {answer.header.pair}, and not {self.manager}; correct where {self.manager} is"
             raise error_of("WRONG_PAIR", text, {"expected": self.manager, "pair": answer.header.pair})

@@ -8,7 +8,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import DecodeError
 
 from replica.core.delivery.far_heads import ASKED, AWAY, HEARD, IDLE, LATE, MISFIT, settled_rows
 from replica.core.state.outcomes import Moved
@@ -255,11 +254,7 @@ class FarTap:
         kept.standing.calls += 1
         passage = Passage(1, kept.manager.manager)
         data = request.SerializeToString()
-        try:
-            answer: Any = await kept.manager.ask(path, data, reply, self._target.queue, passage, total_s, wait_s)
-        except DecodeError as error:
-            raise self._nonsense("no answer to what it was asked") from error
-        return answer
+        return await kept.manager.ask(path, data, reply, self._target.queue, passage, total_s, wait_s)
 
     def _nonsense(self, what: str) -> TandemqError:
         """What another manager says may stop this member in nothing."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from tandemq.errors import RULES
+from tandemq.errors import RULES, error_of
 from tandemq.v1 import proxy_service_pb2 as pb
 from tandemq.v1.common_pb2 import ResponseHeader
 
@@ -74,6 +74,11 @@ class ProxyStanding:
         """
         if self.state == OPEN:
             self.due_ms = now_ms
+
+
+def unreadable(manager: str) -> TandemqError:
+    """What another manager sends may end nothing here but its own call."""
+    return error_of("MANAGER_UNREACHABLE", f"{manager} has sent what nobody can read; look at what answers there")
 
 
 def why_of(error: TandemqError) -> ProxyFault:

@@ -19,6 +19,7 @@ from replica.services.answers import header_of
 from replica.services.forward import QUERY, park_s
 from replica.services.passage import onward
 from replica.services.proxies.refusing import in_own_words
+from replica.services.proxies.standing import unreadable
 from replica.services.proxies.ways import ATTEMPT_S, CALL_S, PRODUCE
 from replica.services.weighing import problem_of_frame
 from tandemq import retry
@@ -117,10 +118,15 @@ class ProxiedStream:
             raise from_rpc_error(error) from error
         except asyncio.InvalidStateError as error:
             raise _ended(await call.code(), await call.details(), await call.trailing_metadata()) from error
-        header = self.frames.header(frame)
-        if header is None:
+        try:
+            if (header := self.frames.header(frame)) is None:
+                raise to_error(self.frames.refusal(frame).error)
+        except DecodeError as error:
             call.cancel()
-            raise to_error(self.frames.refusal(frame).error)
+            raise unreadable(endpoint) from error
+        except TandemqError:
+            call.cancel()
+            raise
         if header.pair != manager.manager:
             call.cancel()
             text = f"{endpoint} is {header.pair}, and not {manager.manager}; correct where {manager.manager} is"
@@ -169,6 +175,10 @@ class ProxiedStream:
             code, details, trailers = await call.code(), await call.details(), await call.trailing_metadata()
         except grpc.aio.AioRpcError as error:
             code, details, trailers = error.code(), error.details(), error.trailing_metadata()
+        except DecodeError:
+            self.kept.manager.doubt(self.kept.standing)
+            text = OVER.format(self.kept.standing.proxy.name, unreadable(self.kept.manager.manager).message)
+            await abort(context, Failed(Reason.REASON_NOT_MASTER, text, {}, 50))
         if code is grpc.StatusCode.OK:
             return
         said = _ended(code, details, trailers)
