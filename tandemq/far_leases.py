@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-FAR_LEASE = 1 << 62
-"""Set in the lease id of such a delivery. Those of this manager are an epoch of 22 bits and a log index of 40."""
+FAR_LEASE = 1 << 63
+"""Set in the lease id of such a delivery. Those of this manager are an epoch of 23 bits and a log index of 40."""
 
 
 def is_far(lease_id: int) -> bool:

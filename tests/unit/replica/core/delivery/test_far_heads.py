@@ -194,6 +194,7 @@ def test_a_member_that_serves_no_more_forgets_what_it_held() -> None:
 def test_leases_of_other_managers_are_none_of_those_here() -> None:
     assert is_far(far_lease(LEASE))
     assert not is_far(LEASE)
+    assert not is_far((1 << 63) - 1), "the last lease of the last epoch"
     assert lease_there(far_lease(LEASE)) == LEASE
     rows = [DeliveredMessage(index=index) for index in (1, 2, 3)]
     assert [row.index for row in settled_rows(rows, [(2, 1)])] == [1, 3]
