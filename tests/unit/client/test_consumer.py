@@ -253,7 +253,7 @@ async def test_a_silent_member_is_asked_and_then_left(member: FakeMember) -> Non
         await stream.read()
 
     member.consume = [silent, delivers]
-    async with aio.connect(member.endpoint, attempt_timeout=0.05) as client, client.consumer("q") as consumer:
+    async with aio.connect(member.endpoint, attempt_timeout=0.5) as client, client.consumer("q") as consumer:
         delivery = await anext(consumer)
         delivery.ack()  # removed already: nothing to say
         assert delivery.lease_id == 0
