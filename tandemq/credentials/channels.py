@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,6 +20,9 @@ from tandemq.credentials.files import TOKEN, Credentials
 from tandemq.grpc_engine import NONE_OLDER, SUITES, takes_older_tls
 
 log = logging.getLogger("tandemq.credentials")
+
+REPLACED_S = 0.05
+"""Between the last handshake that may begin with old credentials and their end: it takes hold of them long before."""
 
 
 class SecureOpen(Renewed):
@@ -74,8 +78,21 @@ def port_credentials(credentials: Credentials, *, asks: bool = True) -> grpc.Ser
             *(SUITES, NONE_OLDER),
         )
 
-    def configuration() -> grpc.ServerCertificateConfiguration:
-        now = credentials.now()
-        return grpc.ssl_server_certificate_configuration([(now.key, now.chain)], now.authority if asks else None)
+    given = credentials.now()
 
-    return grpc.dynamic_ssl_server_credentials(configuration(), configuration, require_client_authentication=asks)
+    def configuration() -> grpc.ServerCertificateConfiguration:
+        return grpc.ssl_server_certificate_configuration([(given.key, given.chain)], given.authority if asks else None)
+
+    def changed() -> Any:  # None: as before, which the stubs of grpc do not know
+        """gRPC frees what it has at every other answer, while another thread may be about to take hold of it: processes
+        died of that (docs/decisions/0098-handshakes.md). It begins no handshake while it waits for this one.
+        """
+        nonlocal given
+        now = credentials.now()
+        if now == given:
+            return None
+        given = now
+        time.sleep(REPLACED_S)
+        return configuration()
+
+    return grpc.dynamic_ssl_server_credentials(configuration(), changed, require_client_authentication=asks)
