@@ -343,6 +343,7 @@ def test_u3_what_one_record_does_not_hold_is_refused_before_anything_is_looked_a
         settles = [settling(1, (1, 1), (3, 3)), settling(2, (1, 1), queue="r")]
     else:
         entering = puts(("q", [1]))
+        assert QUEUES_MAX == 100, "a number of the contract"
         settles = [QueueSettling(f"q{at}", []) for at in range(QUEUES_MAX)]
     why = refused(driver, settles, entering)
     assert why.reason == common_pb2.REASON_TXN_TOO_LARGE
