@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import grpc
 import msgspec
@@ -18,6 +18,8 @@ from tandemq.channels import Open
 from tandemq.cli.opening import opener as opener_of_command
 from tandemq.client.connecting import why_unreachable
 from tandemq.v1 import common_pb2, pair_service_pb2, pair_service_pb2_grpc
+
+Answer = TypeVar("Answer")
 
 # Channels of one process share their connections, and with them the wait before a redial. A view is a fresh look.
 CHANNEL_OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_retries", 0), ("grpc.enable_http_proxy", 0))
@@ -168,7 +170,7 @@ async def _ask(opener: Open, endpoint: str, timeout_s: float) -> _Asked:
         stub = pair_service_pb2_grpc.PairServiceStub(channel)
         wall_s, began_s = time.time(), time.monotonic()
         try:
-            answer = await stub.GetPairStatus(pair_service_pb2.GetPairStatusRequest(), timeout=timeout_s)
+            answer = await heard(stub.GetPairStatus(pair_service_pb2.GetPairStatusRequest(), timeout=timeout_s))
         except grpc.aio.AioRpcError as error:
             away = error.code() is grpc.StatusCode.UNAVAILABLE
             why = await why_unreachable(opener, [endpoint]) if away else ""
@@ -179,6 +181,16 @@ async def _ask(opener: Open, endpoint: str, timeout_s: float) -> _Asked:
     if answer.member.HasField("now"):
         ahead_ms = round(answer.member.now.ToMilliseconds() - (wall_s + took_s / 2) * 1000)
     return _Asked(answer, clock_ahead_ms=ahead_ms, round_trip_ms=round(took_s * 1000))
+
+
+async def heard(call: Awaitable[Answer | None]) -> Answer:
+    """The answer. Raises AioRpcError also for one that nobody can read: gRPC gives None for it."""
+    answer = await call
+    if answer is None:
+        none = grpc.aio.Metadata()
+        text = "what answers there sends what nobody can read"
+        raise grpc.aio.AioRpcError(grpc.StatusCode.INTERNAL, none, none, text)
+    return answer
 
 
 def problem_of(error: grpc.aio.AioRpcError, timeout_s: float) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from failover.authority import Authority, CasUnknown, Unreachable, WitnessAuthority
 from failover.etcd import EtcdAuthority
 from failover.register import Register
 from tandemq import aio
+from tandemq.cli import root
 from tandemq.errors import ServerFault
 from tests.support.nonsense import answering_nonsense
 
@@ -52,3 +55,12 @@ async def test_a_client_hears_of_it_and_does_not_know_what_was_done(endpoint: st
         for call in calls:
             with pytest.raises(ServerFault, match="nobody can read"):
                 await call
+
+
+@pytest.mark.parametrize("command", [["pair", "status"], ["doctor"]])
+async def test_the_command_says_that_it_can_read_nothing(endpoint: str, command: list[str]) -> None:
+    words = [*command, "--target", endpoint, "-o", "json"]
+    done = await asyncio.to_thread(CliRunner().invoke, root, words)
+    assert "nobody can read" in done.output
+    assert isinstance(done.exception, SystemExit)
+    assert done.exit_code not in (0, 70)

@@ -17,7 +17,7 @@ from google.protobuf.json_format import MessageToDict
 
 from tandemq.cli.doctor.local import reachable_host
 from tandemq.cli.opening import directory, open_channel
-from tandemq.cli.view import CHANNEL_OPTIONS, OWN_DOMAIN, MemberView, PairView, look, problem_of
+from tandemq.cli.view import CHANNEL_OPTIONS, OWN_DOMAIN, MemberView, PairView, heard, look, problem_of
 from tandemq.config import ConfigError, parse_address
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ async def _manager(endpoint: str, timeout_s: float) -> manager_pb.GetManagerResp
 
     async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         try:
-            return await ManagerAdminServiceStub(channel).GetManager(pb.GetManagerRequest(), timeout=timeout_s)
+            return await heard(ManagerAdminServiceStub(channel).GetManager(pb.GetManagerRequest(), timeout=timeout_s))
         except grpc.aio.AioRpcError:
             return None
 
@@ -105,7 +105,7 @@ async def _transmissions_of(endpoint: str, domain: str, timeout_s: float) -> tup
     async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         try:
             stub = QueueAdminServiceStub(channel)
-            answer = await stub.ListTransmissions(pb.ListTransmissionsRequest(domain=domain), timeout=timeout_s)
+            answer = await heard(stub.ListTransmissions(pb.ListTransmissionsRequest(domain=domain), timeout=timeout_s))
         except grpc.aio.AioRpcError:
             return ()  # without a master nobody knows; the check of roles says so
     return tuple(answer.transmissions)
@@ -119,7 +119,7 @@ async def _sided(endpoint: str, timeout_s: float) -> tuple[admin_pb.QueueInfo, .
     async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         try:
             stub = QueueAdminServiceStub(channel)
-            answer = await stub.ListQueues(pb.ListQueuesRequest(page_size=QUEUES_MAX), timeout=timeout_s)
+            answer = await heard(stub.ListQueues(pb.ListQueuesRequest(page_size=QUEUES_MAX), timeout=timeout_s))
         except grpc.aio.AioRpcError:
             return ()  # as above
     return tuple(queue for queue in answer.queues if queue.sides)
@@ -149,9 +149,10 @@ async def _macros(endpoint: str, timeout_s: float) -> tuple[macro_pb.MacroQueue,
     async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         stub = MacroServiceStub(channel)
         try:
-            listed = await stub.ListMacros(pb.ListMacrosRequest(), timeout=timeout_s)
+            listed = await heard(stub.ListMacros(pb.ListMacrosRequest(), timeout=timeout_s))
             said = [
-                await stub.GetMacro(pb.GetMacroRequest(name=each.name), timeout=timeout_s) for each in listed.macros
+                await heard(stub.GetMacro(pb.GetMacroRequest(name=each.name), timeout=timeout_s))
+                for each in listed.macros
             ]
         except grpc.aio.AioRpcError:
             return ()  # as above
@@ -164,7 +165,7 @@ async def _registers(endpoint: str, timeout_s: float) -> witness_pb.ListRegister
 
     async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         try:
-            return await WitnessServiceStub(channel).ListRegisters(pb.ListRegistersRequest(), timeout=timeout_s)
+            return await heard(WitnessServiceStub(channel).ListRegisters(pb.ListRegistersRequest(), timeout=timeout_s))
         except grpc.aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.UNIMPLEMENTED:
                 return "a gRPC server answers there, but it is no witness"
@@ -191,7 +192,9 @@ async def status_of(endpoint: str, timeout_s: float) -> dict[str, Any]:
     from tandemq.v1.pair_service_pb2_grpc import PairServiceStub
 
     async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
-        return as_dict(await PairServiceStub(channel).GetPairStatus(pb.GetPairStatusRequest(), timeout=timeout_s))
+        return as_dict(
+            await heard(PairServiceStub(channel).GetPairStatus(pb.GetPairStatusRequest(), timeout=timeout_s))
+        )
 
 
 async def manager_of(endpoint: str, timeout_s: float) -> dict[str, Any]:
@@ -200,7 +203,9 @@ async def manager_of(endpoint: str, timeout_s: float) -> dict[str, Any]:
     from tandemq.v1.manager_admin_service_pb2_grpc import ManagerAdminServiceStub
 
     async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
-        return as_dict(await ManagerAdminServiceStub(channel).GetManager(pb.GetManagerRequest(), timeout=timeout_s))
+        return as_dict(
+            await heard(ManagerAdminServiceStub(channel).GetManager(pb.GetManagerRequest(), timeout=timeout_s))
+        )
 
 
 async def queues_of(endpoint: str, timeout_s: float) -> dict[str, Any]:
@@ -210,7 +215,7 @@ async def queues_of(endpoint: str, timeout_s: float) -> dict[str, Any]:
 
     async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         request = pb.ListQueuesRequest(page_size=QUEUES_MAX)
-        return as_dict(await QueueAdminServiceStub(channel).ListQueues(request, timeout=timeout_s))
+        return as_dict(await heard(QueueAdminServiceStub(channel).ListQueues(request, timeout=timeout_s)))
 
 
 async def events_of(endpoint: str, timeout_s: float) -> list[dict[str, Any]]:
@@ -220,7 +225,7 @@ async def events_of(endpoint: str, timeout_s: float) -> list[dict[str, Any]]:
 
     async with open_channel(endpoint, options=CHANNEL_OPTIONS) as channel:
         request = pb.ListEventsRequest(limit=EVENTS_MAX)
-        answer = await PairServiceStub(channel).ListEvents(request, timeout=timeout_s)
+        answer = await heard(PairServiceStub(channel).ListEvents(request, timeout=timeout_s))
     return [as_dict(event) for event in answer.events]
 
 
