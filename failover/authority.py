@@ -134,7 +134,7 @@ class WitnessAuthority:
         request = pb.GetRegisterRequest(pair=self.pair, domain=domain)
         try:
             reply = await self._stub().GetRegister(request, timeout=self.timeout_s)
-            register = _register_of(reply)
+            register = self._register_of(reply)
         except grpc.aio.AioRpcError as error:
             self._connected = False
             return Unreachable(_error_text(self.target, error))
@@ -154,7 +154,7 @@ class WitnessAuthority:
         )
         try:
             reply = await self._stub().CompareAndSet(request, timeout=self.timeout_s)
-            register = _register_of(reply)
+            register = self._register_of(reply)
         except grpc.aio.AioRpcError as error:
             # P1: even INVALID_ARGUMENT. Only the witness's answer is a fact; an error may come from anything between.
             self._connected = False
@@ -177,7 +177,7 @@ class WitnessAuthority:
         )
         try:
             reply = await self._stub().ForceRegister(request, timeout=self.timeout_s)
-            register = _register_of(reply)
+            register = self._register_of(reply)
         except grpc.aio.AioRpcError as error:
             self._connected = False
             return CasUnknown(_error_text(self.target, error))
@@ -194,7 +194,7 @@ class WitnessAuthority:
             call = self._stub().WatchRegister(request)
             try:
                 async for reply in call:
-                    register = _register_of(reply)
+                    register = self._register_of(reply)
                     self._connected, delay_s = True, WATCH_RETRY_S
                     yield register
             except (grpc.aio.AioRpcError, BadRegisterError):
@@ -209,6 +209,13 @@ class WitnessAuthority:
         """See Authority."""
         await self._channel.close()
         self._connected = False
+
+    def _register_of(self, reply: _Reply | None) -> Register:
+        """Raises BadRegisterError, also for what nobody can read: gRPC gives None for it."""
+        if reply is None:
+            self._connected = False
+            raise BadRegisterError("nobody can read its answer")
+        return from_message(reply.register)
 
     def _stub(self) -> pb_grpc.WitnessServiceAsyncStub:
         return pb_grpc.WitnessServiceStub(self._channel.get())
@@ -336,13 +343,6 @@ class MemoryAuthority:
 
     async def close(self) -> None:
         """See Authority."""
-
-
-def _register_of(reply: _Reply | None) -> Register:
-    """gRPC gives None for what it cannot read. Raises BadRegisterError."""
-    if reply is None:
-        raise BadRegisterError("but what nobody can read")
-    return from_message(reply.register)
 
 
 def _error_text(target: str, error: grpc.aio.AioRpcError) -> str:

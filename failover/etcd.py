@@ -134,9 +134,8 @@ class EtcdAuthority:
                     begin = pb.WatchCreateRequest(key=self._key(domain), start_revision=found.revision + 1)
                     await call.write(pb.WatchRequest(create_request=begin))
                     async for reply in call:
-                        if (
-                            reply is None or reply.canceled
-                        ):  # nobody can read it; or compacted, or etcd's own wish: read again
+                        # Nobody can read it; or it was compacted, or is etcd's own wish: read again.
+                        if reply is None or reply.canceled:
                             break
                         if reply.events:
                             self._connected = True
@@ -251,9 +250,7 @@ class EtcdAuthority:
     def _key(self, domain: str) -> bytes:
         return key_of(self.prefix, self.pair, domain)
 
-    # -- etcd's methods, called by path ------------------------------------------------------------------------------
-
-    # gRPC gives None for an answer that it cannot read.
+    # -- etcd's methods, called by path; gRPC gives None for an answer that it cannot read ---------------------------
 
     async def _range(self, endpoint: str, request: pb.RangeRequest, timeout_s: float) -> pb.RangeResponse | None:
         method = self._channel(endpoint).unary_unary(

@@ -1,5 +1,7 @@
-"""Takes messages of one queue of another manager for one macro queue: under leases there that it renews, lengthens when
-a consumer gets them, and gives back (M7). Which consumer gets them is decided in `replica.core.delivery.fan_in`.
+"""Takes messages of one queue of another manager for one macro queue, under leases that it keeps up there (M7).
+
+It renews them, lengthens them when a consumer gets the messages, and gives them back. Which consumer that is, is
+decided in `replica.core.delivery.fan_in`.
 """
 
 from __future__ import annotations
