@@ -163,6 +163,11 @@ class FarHeads:
         self.wake()
         return lease
 
+    def drop(self, macro_id: int) -> None:
+        """That macro queue is deleted."""
+        for kept in (self.macros, self._seen, self._turns):
+            kept.pop(macro_id, None)
+
     def forget(self) -> None:
         """This member serves no more, or begins to: what it held returns by itself."""
         self.macros.clear()

@@ -78,7 +78,7 @@ class FarMembers:
         for macro_id in tuple(far.macros):
             macro = state.macros.by_id.get(macro_id)
             if macro is None:
-                del far.macros[macro_id]
+                far.drop(macro_id)
                 continue
             for proxy_id, member in far.of(state, macro).items():
                 there.add(key := (macro_id, proxy_id))

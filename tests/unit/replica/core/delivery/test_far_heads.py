@@ -191,6 +191,16 @@ def test_a_member_that_serves_no_more_forgets_what_it_held() -> None:
     assert not far_of(pair).macros
 
 
+def test_nothing_is_kept_of_a_macro_queue_that_is_deleted() -> None:
+    pair, member = beside()
+    come(pair, member, 1)
+    far = far_of(pair)
+    (macro_id,) = far.macros
+    far._turns[macro_id] = (0, 1)
+    far.drop(macro_id)
+    assert [far.macros, far._seen, far._turns] == [{}, {}, {}]
+
+
 def test_leases_of_other_managers_are_none_of_those_here() -> None:
     assert is_far(far_lease(LEASE))
     assert not is_far(LEASE)
