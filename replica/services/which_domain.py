@@ -59,6 +59,17 @@ def problem_of_link(members: Members, queue: str) -> Failed | None:
     return refusal(Reason.REASON_BAD_REQUEST, text, {"queue": queue, "domains": ", ".join(found)})
 
 
+def taken_elsewhere(members: Members, name: str, home: Domain) -> Failed | None:
+    """M1: queues, macro queues and proxies of all domains have one name space. As far as it is known here; within its
+    own domain the master looks.
+    """
+    other = members.of_queue(name)
+    if other is home or not _has(other, name):
+        return None
+    text = f"queue, macro queue or proxy {name!r} exists in domain {other.shared.name}"
+    return refusal(Reason.REASON_QUEUE_EXISTS, text, {"queue": name})
+
+
 def _has(domain: Domain, queue: str) -> bool:
     machine = domain.shared.machine
     return machine is not None and machine.knows(queue)

@@ -14,9 +14,10 @@ from replica.machine.features.macros import ADD, CREATE, DELETE, PAGE_MACROS_MAX
 from replica.machine.state.weighing import WHOLE
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import Context, check_request_id, fingerprint, parse
+from replica.rpc.requests import Context, parse
 from replica.services import forward
-from replica.services.answers import Answered
+from replica.services.admin.ordered import identity, ordered
+from replica.services.which_domain import taken_elsewhere
 from tandemq.v1 import macro_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
@@ -58,21 +59,22 @@ class MacroHandlers:
         """See MacroService.CreateMacro."""
         parsed = await parse(pb.CreateMacroRequest, request, context)
         home = await forward.domain_named(self.members, parsed.domain, context)
-        await self._check_free_elsewhere(parsed.name, home, context)
-        call = MacroCall(
-            CREATE, parsed.name, *await _identity("create", parsed, context), parsed.relationship, parsed.policy
-        )
+        if (problem := taken_elsewhere(self.members, parsed.name, home)) is not None:
+            await abort(context, problem)
+        request_id, digest = await identity("create macro", parsed, context)
+        call = MacroCall(CREATE, parsed.name, request_id, digest, parsed.relationship, parsed.policy)
         return await self._change("CreateMacro", parsed, request, context, call, lambda: home, pb.CreateMacroResponse)
 
     async def add(self, request: bytes, context: Context) -> bytes:
         """See MacroService.AddMember."""
         parsed = await parse(pb.AddMemberRequest, request, context)
-        identity = await _identity("add", parsed, context)
+        request_id, digest = await identity("add macro", parsed, context)
         await self._check_domain(parsed.name, parsed.queue, context)
         call = MacroCall(
             ADD,
             parsed.name,
-            *identity,
+            request_id,
+            digest,
             queue=parsed.queue,
             priority=parsed.priority,
             expected_version=parsed.expected_version,
@@ -82,15 +84,17 @@ class MacroHandlers:
     async def remove(self, request: bytes, context: Context) -> bytes:
         """See MacroService.RemoveMember."""
         parsed = await parse(pb.RemoveMemberRequest, request, context)
-        identity = await _identity("remove", parsed, context)
-        call = MacroCall(REMOVE, parsed.name, *identity, queue=parsed.queue, expected_version=parsed.expected_version)
+        request_id, digest = await identity("remove macro", parsed, context)
+        call = MacroCall(
+            REMOVE, parsed.name, request_id, digest, queue=parsed.queue, expected_version=parsed.expected_version
+        )
         return await self._change("RemoveMember", parsed, request, context, call, None, pb.RemoveMemberResponse)
 
     async def delete(self, request: bytes, context: Context) -> bytes:
         """See MacroService.DeleteMacro."""
         parsed = await parse(pb.DeleteMacroRequest, request, context)
-        identity = await _identity("delete", parsed, context)
-        call = MacroCall(DELETE, parsed.name, *identity, expected_version=parsed.expected_version)
+        request_id, digest = await identity("delete macro", parsed, context)
+        call = MacroCall(DELETE, parsed.name, request_id, digest, expected_version=parsed.expected_version)
 
         def reply(_machine: Machine, done: QueueDone) -> pb.DeleteMacroResponse:
             return pb.DeleteMacroResponse(duplicate=done.duplicate)
@@ -138,14 +142,6 @@ class MacroHandlers:
     def _home(self, name: str) -> Domain:
         return self.members.of_queue(name)
 
-    async def _check_free_elsewhere(self, name: str, home: Domain, context: Context) -> None:
-        """M1: queues and macro queues of all domains have one name space. As far as it is known here."""
-        other = self._home(name)
-        machine = other.shared.machine
-        if home is not other and machine is not None and machine.knows(name):
-            text = f"queue, macro queue or proxy {name!r} exists in domain {other.shared.name}"
-            await abort(context, refusal(Reason.REASON_QUEUE_EXISTS, text, {"queue": name}))
-
     async def _check_domain(self, name: str, queue: str, context: Context) -> None:
         """As far as it is known here; the master looks again among the queues of its domain."""
         home, other = self._home(name), self._home(queue)
@@ -179,25 +175,7 @@ class MacroHandlers:
         home: Callable[[], Domain],
         reply: Callable[[Machine, Any], Any],
     ) -> bytes:
-        """Have it ordered, here or at the master. A read is no record: it looks when it is its turn, and is answered
-        when all that it saw is committed.
-        """
-
-        async def local(domain: Domain) -> Answered:
-            def answer(done: Any) -> Any:
-                machine = domain.shared.machine
-                assert machine is not None
-                return reply(machine, done)
-
-            return await self.admin.run(domain, call, answer)
-
-        return await forward.unary(self.members, f"MacroService/{method}", request, context, home, local)
-
-
-async def _identity(what: str, parsed: Any, context: Context) -> tuple[bytes, int]:
-    await check_request_id(parsed.request_id, context)
-    digest = fingerprint(f"{what} macro".encode(), parsed.SerializeToString(deterministic=True))
-    return parsed.request_id, digest
+        return await ordered(self.admin, f"MacroService/{method}", request, context, home, call, reply)
 
 
 def _shown(macro: ShownMacro) -> pb.MacroQueue:

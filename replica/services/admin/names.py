@@ -13,6 +13,7 @@ from replica.node.members import LOCAL, MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
+from replica.services.admin.ordered import identity, ordered
 from replica.services.answers import Answered, header_of
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1 import queue_admin_service_pb2 as pb
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.core.domain import Domain
+    from replica.machine import Machine
     from replica.rpc.handlers import Method
     from replica.services.admin.queues import AdminHandlers
 
@@ -149,25 +151,17 @@ class NamesHandlers:
     async def update_defaults(self, request: bytes, context: Context) -> bytes:
         """See QueueAdminService.UpdateDefaults."""
         parsed = await parse(pb.UpdateDefaultsRequest, request, context)
-        await check_request_id(parsed.request_id, context)
+        request_id, digest = await identity("defaults", parsed, context)
         home = await self._home(parsed.domain, context)
         mask = list(parsed.update_mask.paths)
-        digest = fingerprint(b"defaults", parsed.SerializeToString(deterministic=True))
+        call = DefaultsCall(parsed.config, mask, parsed.expected_version, request_id, digest)
 
-        async def local(domain: Domain) -> Answered:
-            call = DefaultsCall(parsed.config, mask, parsed.expected_version, parsed.request_id, digest)
+        def reply(machine: Machine, done: QueueDone) -> pb.UpdateDefaultsResponse:
+            config, version = defaults_of(machine.state), machine.state.defaults_version
+            return pb.UpdateDefaultsResponse(config=config, version=version, duplicate=done.duplicate)
 
-            def reply(done: QueueDone) -> pb.UpdateDefaultsResponse:
-                machine = domain.shared.machine
-                assert machine is not None
-                config, version = defaults_of(machine.state), machine.state.defaults_version
-                return pb.UpdateDefaultsResponse(config=config, version=version, duplicate=done.duplicate)
-
-            return await self.admin.run(domain, call, reply)
-
-        return await forward.unary(
-            self.members, "QueueAdminService/UpdateDefaults", request, context, lambda: home, local
-        )
+        path = "QueueAdminService/UpdateDefaults"
+        return await ordered(self.admin, path, request, context, lambda: home, call, reply)
 
     async def _home(self, name: str, context: Context) -> Domain:
         members = self.members

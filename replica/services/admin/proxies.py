@@ -4,7 +4,7 @@ is what its serving master says. Carries no message.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import grpc
 
@@ -14,10 +14,12 @@ from replica.machine.features.proxies import CREATE, DELETE, PAGE_MAX, named_pro
 from replica.node.counting import until_committed
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import Context, check_request_id, fingerprint, parse
+from replica.rpc.requests import Context, parse
 from replica.services import forward
+from replica.services.admin.ordered import identity
 from replica.services.answers import Answered, header_of
 from replica.services.elsewhere import onward_of, problem_of_target
+from replica.services.which_domain import taken_elsewhere
 from tandemq.ambient import monotonic_ms
 from tandemq.errors import TandemqError
 from tandemq.finding.names import parse_queue
@@ -62,15 +64,17 @@ class ProxyHandlers:
         home = await forward.domain_named(self.members, parsed.domain, context)
         if (problem := await self._problem_of_target(parsed.target)) is not None:
             await abort(context, problem)
+        request_id, digest = await identity("create proxy", parsed, context)
         call = ProxyCall(
             CREATE,
             parsed.name,
-            *await _identity("create", parsed, context),
+            request_id,
+            digest,
             target=parsed.target,
             relationship=parsed.relationship,
             expected=parsed.expected,
         )
-        if (problem := self._taken_elsewhere(parsed.name, home)) is not None:
+        if (problem := taken_elsewhere(self.members, parsed.name, home)) is not None:
             await abort(context, problem)
 
         async def local(domain: Domain) -> Answered:
@@ -84,7 +88,7 @@ class ProxyHandlers:
     async def delete(self, request: bytes, context: Context) -> bytes:
         """See ProxyService.DeleteProxy."""
         parsed = await parse(pb.DeleteProxyRequest, request, context)
-        call = ProxyCall(DELETE, parsed.name, *await _identity("delete", parsed, context))
+        call = ProxyCall(DELETE, parsed.name, *await identity("delete proxy", parsed, context))
 
         async def local(domain: Domain) -> Answered:
             return await self.admin.run(domain, call, lambda done: pb.DeleteProxyResponse(duplicate=done.duplicate))
@@ -128,15 +132,6 @@ class ProxyHandlers:
 
     def _home(self, name: str) -> Callable[[], Domain]:
         return lambda: self.members.of_queue(name)
-
-    def _taken_elsewhere(self, name: str, home: Domain) -> Failed | None:
-        """All domains have one name space (M1). As far as it is known here."""
-        other = self.members.of_queue(name)
-        machine = other.shared.machine
-        if home is other or machine is None or not machine.knows(name):
-            return None
-        text = f"queue, macro queue or proxy {name!r} exists in domain {other.shared.name}"
-        return refusal(Reason.REASON_QUEUE_EXISTS, text, {"queue": name})
 
     async def _problem_of_target(self, target: str) -> Failed | None:
         """What the machine does not know: how a full name is written, who this manager is, and whether anybody knows
@@ -183,9 +178,3 @@ class ProxyHandlers:
             shown.since.FromMilliseconds(max(0, self.members.node.clock.now_ms() - ago_ms))
             shown.reached.CopyFrom(standing.reached)
         return shown
-
-
-async def _identity(what: str, parsed: Any, context: Context) -> tuple[bytes, int]:
-    await check_request_id(parsed.request_id, context)
-    digest = fingerprint(f"{what} proxy".encode(), parsed.SerializeToString(deterministic=True))
-    return parsed.request_id, digest

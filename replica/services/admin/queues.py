@@ -19,11 +19,11 @@ from replica.node.counting import until_committed
 from replica.node.members import LOCAL, MAIN
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import Context, check_request_id, fingerprint, parse
+from replica.rpc.requests import Context, check_request_id, fingerprint, fingerprint_of, parse
 from replica.services import forward
 from replica.services.answers import Answered, FutureWaiter, header_of
 from replica.services.peer_clients import asks_for_own, peer_counts
-from replica.services.which_domain import check_domain, domain_for
+from replica.services.which_domain import check_domain, domain_for, taken_elsewhere
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -123,11 +123,9 @@ class AdminHandlers:
             await abort(context, found)
         domain = found if isinstance(found, type(existing)) else existing
         members = [self.members.member] if domain.shared.name == LOCAL else self._both()
-        machine = existing.shared.machine
-        elsewhere = existing is not domain and not target_of(parsed.name)  # each domain has transmission queues (X1)
-        if elsewhere and machine is not None and machine.knows(parsed.name):
-            text = f"queue, macro queue or proxy {parsed.name!r} exists in domain {existing.shared.name}"
-            await abort(context, refusal(Reason.REASON_QUEUE_EXISTS, text))
+        taken = taken_elsewhere(self.members, parsed.name, domain)
+        if taken is not None and not target_of(parsed.name):  # each domain has transmission queues (X1)
+            await abort(context, taken)
 
         async def local(at: Domain) -> Answered:
             config = pb.QueueConfig()
@@ -244,7 +242,7 @@ class AdminHandlers:
                 mask=mask,
                 expected_version=parsed.expected_version,
                 request_id=parsed.request_id,
-                request_hash=fingerprint(b"update", parsed.SerializeToString(deterministic=True)),
+                request_hash=fingerprint_of("update", parsed),
             ),
             lambda domain, done: pb.UpdateQueueResponse(queue=self.info(domain, parsed.name), duplicate=done.duplicate),
         )
@@ -438,7 +436,7 @@ class AdminHandlers:
                 member=parsed.member,
                 after=parsed.after if parsed.HasField("after") else None,
                 request_id=parsed.request_id,
-                request_hash=fingerprint(b"restart side", parsed.SerializeToString(deterministic=True)),
+                request_hash=fingerprint_of("restart side", parsed),
             ),
             lambda domain, done: pb.RestartSideResponse(queue=self.info(domain, parsed.name), duplicate=done.duplicate),
         )

@@ -12,7 +12,7 @@ from replica.machine import AdvanceCall, ForgetCall, ReaderPlace, Refused, Regis
 from replica.machine.features import readers
 from replica.node.journal import RowPlace, bounds_of, epoch_before, history_id_of, problem_of, problem_of_history
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import Context, check_request_id, fingerprint, parse
+from replica.rpc.requests import Context, check_request_id, fingerprint, fingerprint_of, parse
 from replica.services import forward
 from replica.services.answers import Answered, header_of
 from tandemq.v1 import journal_service_pb2 as pb
@@ -57,7 +57,7 @@ class ReaderHandlers:
             text = f"ttl is {parsed.ttl.seconds} s; a reader is kept for 1 s to 30 days"
             await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
         ttl_ms = parsed.ttl.ToMilliseconds()
-        digest = fingerprint(b"register reader", parsed.SerializeToString(deterministic=True))
+        digest = fingerprint_of("register reader", parsed)
 
         def call_of(shared: Shared, state: State) -> RegisterCall:
             place = _begins(shared, state, parsed)
@@ -71,7 +71,7 @@ class ReaderHandlers:
     async def advance(self, request: bytes, context: Context) -> bytes:
         """See JournalService.AdvanceReader."""
         parsed = await parse(pb.AdvanceReaderRequest, request, context)
-        digest = fingerprint(b"advance reader", parsed.SerializeToString(deterministic=True))
+        digest = fingerprint_of("advance reader", parsed)
 
         def call_of(shared: Shared, state: State) -> AdvanceCall:
             return AdvanceCall(parsed.name, _reached(shared, state, parsed), parsed.request_id, digest)

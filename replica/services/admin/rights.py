@@ -14,8 +14,9 @@ from replica.machine.features.rights import principal_named
 from replica.node.access import HERE
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import Context, check_request_id, fingerprint, parse
+from replica.rpc.requests import Context, parse
 from replica.services import forward
+from replica.services.admin.ordered import identity, ordered
 from replica.services.answers import Answered, header_of
 from replica.services.guard import names_of
 from replica.services.right_answers import decision, grant_of
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.core.state.outcomes import QueueDone
+    from replica.machine import Machine
     from replica.node.access import Access
     from replica.rpc.handlers import Method
     from replica.services.admin.queues import AdminHandlers
@@ -64,8 +66,7 @@ class RightHandlers:
         return await self._change("RevokeRight", parsed, pb.RevokeRightResponse, request, context)
 
     async def _change(self, method: str, parsed: Any, reply_of: Any, request: bytes, context: Context) -> bytes:
-        await check_request_id(parsed.request_id, context)
-        digest = fingerprint(method.encode(), parsed.SerializeToString(deterministic=True))
+        request_id, digest = await identity(method, parsed, context)
         call = RightCall(
             parsed.principal,
             parsed.right,
@@ -73,21 +74,17 @@ class RightHandlers:
             revoked=method == "RevokeRight",
             expected_version=parsed.expected_version if parsed.HasField("expected_version") else None,
             by=self._caller(context),
-            request_id=parsed.request_id,
+            request_id=request_id,
             request_hash=digest,
         )
 
-        async def local(domain: Domain) -> Answered:
-            def reply(done: QueueDone) -> Any:
-                machine = domain.shared.machine
-                assert machine is not None
-                found = machine.find_request(parsed.request_id, digest)
-                version = found.version if found is not None else machine.state.rights.version
-                return reply_of(version=version, duplicate=done.duplicate)
+        def reply(machine: Machine, done: QueueDone) -> Any:
+            found = machine.find_request(request_id, digest)
+            version = found.version if found is not None else machine.state.rights.version
+            return reply_of(version=version, duplicate=done.duplicate)
 
-            return await self.admin.run(domain, call, reply)
-
-        return await self._at_master(method, request, context, local)
+        home = self.access.home
+        return await ordered(self.admin, f"RightsService/{method}", request, context, lambda: home, call, reply)
 
     async def list(self, request: bytes, context: Context) -> bytes:
         """See RightsService.ListRights."""

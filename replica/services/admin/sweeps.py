@@ -15,7 +15,7 @@ from replica.core.ordering.sweep import Sweep, Verb
 from replica.core.ordering.sweeps import Sweeps
 from replica.core.state.outcomes import Failed, Moved, SweepDone
 from replica.rpc.refusals import abort, refusal
-from replica.rpc.requests import Context, check_request_id, fingerprint, parse
+from replica.rpc.requests import Context, check_request_id, fingerprint_of, parse
 from replica.services import filters, forward
 from replica.services.answers import Answered, FutureWaiter, header_of
 from replica.services.which_domain import check_domain
@@ -94,7 +94,7 @@ class SweepHandlers:
         if verb is Verb.REMOVE and wanted is None:
             text = "the filter is empty: say which messages, or remove all of them with PurgeQueue"
             await abort(context, refusal(Reason.REASON_BAD_REQUEST, text))
-        request_hash = fingerprint(method.encode(), asked.SerializeToString(deterministic=True))
+        request_hash = fingerprint_of(method, asked)
         to: str = getattr(asked, "to", "")
         await check_domain(self.members, asked.name, "", context)
 

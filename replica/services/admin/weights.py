@@ -11,16 +11,15 @@ import grpc
 from replica.core.state.calls import ReadWeights
 from replica.machine import DeleteWeightsCall, PublishWeightsCall, Refused, Window, milliseconds
 from replica.rpc.handlers import generic_handler
-from replica.rpc.requests import Context, check_request_id, fingerprint, parse
+from replica.rpc.requests import Context, parse
 from replica.services import forward
-from replica.services.answers import Answered
+from replica.services.admin.ordered import identity, ordered
 from tandemq.v1 import weights_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replica.core.domain import Domain
     from replica.core.state.outcomes import QueueDone, WeightsDone
     from replica.machine import Machine, ToldWeights
     from replica.machine.state.requests import RequestAnswer
@@ -51,8 +50,7 @@ class WeightHandlers:
     async def publish(self, request: bytes, context: Context) -> bytes:
         """See WeightsService.PublishWeights."""
         parsed = await parse(pb.PublishWeightsRequest, request, context)
-        await check_request_id(parsed.request_id, context)
-        digest = fingerprint(b"publish weights", parsed.SerializeToString(deterministic=True))
+        _, digest = await identity("publish weights", parsed, context)
 
         def reply(machine: Machine, done: QueueDone) -> pb.PublishWeightsResponse:
             answer = _answer(machine, parsed.request_id, digest)
@@ -65,11 +63,9 @@ class WeightHandlers:
     async def delete(self, request: bytes, context: Context) -> bytes:
         """See WeightsService.DeleteWeights."""
         parsed = await parse(pb.DeleteWeightsRequest, request, context)
-        await check_request_id(parsed.request_id, context)
-        digest = fingerprint(b"delete weights", parsed.SerializeToString(deterministic=True))
-
+        request_id, digest = await identity("delete weights", parsed, context)
         expected = parsed.expected_version if parsed.HasField("expected_version") else None
-        call = DeleteWeightsCall(parsed.name, expected, parsed.request_id, digest)
+        call = DeleteWeightsCall(parsed.name, expected, request_id, digest)
 
         def reply(_machine: Machine, done: QueueDone) -> pb.DeleteWeightsResponse:
             return pb.DeleteWeightsResponse(duplicate=done.duplicate)
@@ -103,20 +99,8 @@ class WeightHandlers:
         call: PublishWeightsCall | DeleteWeightsCall | ReadWeights,
         reply: Callable[[Machine, Any], Any],
     ) -> bytes:
-        """Have it ordered, here or at the master. A read is no record: it looks when it is its turn, and is answered
-        when all that it saw is committed.
-        """
         home = await forward.domain_named(self.members, parsed.domain, context)
-
-        async def local(domain: Domain) -> Answered:
-            def answer(done: Any) -> Any:
-                machine = domain.shared.machine
-                assert machine is not None
-                return reply(machine, done)
-
-            return await self.admin.run(domain, call, answer)
-
-        return await forward.unary(self.members, f"WeightsService/{method}", request, context, lambda: home, local)
+        return await ordered(self.admin, f"WeightsService/{method}", request, context, lambda: home, call, reply)
 
 
 def _publication(parsed: pb.PublishWeightsRequest, digest: int) -> PublishWeightsCall:
