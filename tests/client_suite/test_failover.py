@@ -18,10 +18,11 @@ from tandemq import aio
 from tandemq.cli.view import PairView
 from tandemq.v1.pair_service_pb2 import GetPairStatusRequest
 from tests.client_suite.by_macros import by_macros
+from tests.client_suite.by_proxies import by_proxies
 from tests.client_suite.operations import OPERATIONS
-from tests.client_suite.ways import settings_of, short_folder, to
+from tests.client_suite.ways import knowing, settings_of, short_folder, to
 from tests.integration.support import gone, new_name, raw_to, roles, stopped_at_end
-from tests.support.clusters import quick
+from tests.support.clusters import patient, quick
 from tests.support.until import OUTER_S, until
 
 pytestmark = [pytest.mark.process, pytest.mark.asyncio(loop_scope="module")]
@@ -44,6 +45,14 @@ async def pair(tmp_path_factory: pytest.TempPathFactory, sockets: Path) -> Async
     folder: Path = tmp_path_factory.mktemp("pair")
     async with stopped_at_end(quick(folder, settings=settings_of(sockets, "a", "b"))) as cluster:
         await cluster.start()
+        yield cluster
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def near(pair: Cluster, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    """A pair with proxies of what the other one has."""
+    settings = {name: {"links": knowing(pair)} for name in ("a", "b")}
+    async with patient(tmp_path_factory.mktemp("near"), pair="near", settings=settings).running() as cluster:
         yield cluster
 
 
@@ -94,6 +103,8 @@ async def killed_before_the_answer(pair: Cluster, master: str, replica: str, bef
         ("tcp", "before the answer"),
         ("replica", "after the call"),
         ("macro", "before the answer"),
+        ("proxy", "after the call"),
+        pytest.param("proxy", "before the answer", marks=pytest.mark.long),
         pytest.param("macro", "after the call", marks=pytest.mark.long),
         pytest.param("tcp", "after the call", marks=pytest.mark.long),
         pytest.param("replica", "before the answer", marks=pytest.mark.long),
@@ -101,12 +112,15 @@ async def killed_before_the_answer(pair: Cluster, master: str, replica: str, bef
         pytest.param("unix", "before the answer", marks=pytest.mark.long),
     ],
 )
-async def test_every_operation_outlives_its_master(whole: Cluster, sockets: Path, way: str, moment: str) -> None:
+async def test_every_operation_outlives_its_master(
+    whole: Cluster, near: Cluster, sockets: Path, way: str, moment: str
+) -> None:
     pair = whole
     master, replica = await roles(pair)
     connect = {
         "tcp": to(pair.target),
         "macro": by_macros(to(pair.target)),
+        "proxy": by_proxies(to(near.target), to(pair.target), pair.pair),
         "replica": to(pair.endpoint(replica), follow_master=False),
         "unix": to(f"unix:{sockets / master},{pair.endpoint(replica)}"),
     }[way]
@@ -136,3 +150,28 @@ async def test_every_operation_outlives_its_master(whole: Cluster, sockets: Path
     await pair.wait_ready()
     await pair.wait_for(PairView.equal, "equal members")
     assert await roles(pair) == (replica, master)
+
+
+@pytest.mark.requirement("R007", "R058", "R097")
+@pytest.mark.parametrize("moment", ["after the call", "before the answer"])
+async def test_every_operation_outlives_the_master_that_has_its_proxy(
+    whole: Cluster, near: Cluster, moment: str
+) -> None:
+    """It has never seen the calls; or the other pair carries them out, and the next master asks there again."""
+    master, replica = await roles(near)
+    asked = (await roles(whole))[0]
+    async with by_proxies(to(near.target), to(whole.target), whole.pair)() as client:
+        queues = {name: new_name(name) for name in OPERATIONS}
+        prepared = await all_at_once(client, "prepare", queues, dict.fromkeys(OPERATIONS, ()))
+        frozen, member = (near, master) if moment == "after the call" else (whole, asked)
+        frozen.pause(member)
+        acting = asyncio.ensure_future(
+            all_at_once(client, "act", queues, {name: (value,) for name, value in prepared.items()})
+        )
+        await killed_after_the_call(near, master, acting)
+        frozen.resume(member)
+        answers = await asyncio.wait_for(acting, OUTER_S)
+        await all_at_once(client, "check", queues, {name: (prepared[name], answers[name]) for name in OPERATIONS})
+    await near.restart(master)
+    await near.wait_ready()
+    assert await roles(near) == (replica, master)

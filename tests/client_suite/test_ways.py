@@ -1,5 +1,5 @@
-"""The same client code on every way to a manager: in its process, by a Unix socket, TCP, a replica, a single one, and
-by macro queues.
+"""The same client code on every way to a manager: in its process, by a Unix socket, TCP, a replica, a single one,
+by macro queues, and by proxies of another pair's queues.
 """
 
 from __future__ import annotations
@@ -10,13 +10,16 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
 from tandemq import Outgoing, aio
+from tandemq.client.reactions import Cancel
 from tandemq.v1 import queue_admin_service_pb2 as admin
-from tests.client_suite.operations import OPERATIONS, bodies, numbered
+from tests.client_suite.by_proxies import NOT_OFFERED, ByProxies
+from tests.client_suite.operations import OPERATIONS, bodies, numbered, reasons
 from tests.client_suite.ways import NAMES, Way, all_ways
 from tests.integration.support import new_name
 
@@ -56,6 +59,31 @@ async def test_an_operation_is_the_same_on_every_way(client: aio.Client, name: s
     prepared = await operation.prepare(client, queue)
     answer = await operation.act(client, queue, prepared)
     await operation.check(client, queue, prepared, answer)
+
+
+@pytest.mark.requirement("R054", "R058")
+async def test_a_proxy_refuses_by_name_what_it_does_not_offer(clients: dict[str, aio.Client]) -> None:
+    """M11: each row of what the suite asks the other pair itself."""
+    client: Any = clients["proxy"]
+    assert isinstance(client, ByProxies)
+    await client.create_queue(queue := new_name())
+    near = client.near
+    calls = {
+        "create_queue": near.create_queue(queue),
+        "update_queue": near.update_queue(queue, admin.QueueConfig(annotation="x"), ["annotation"]),
+        "delete_queue": near.delete_queue(queue),
+        "purge_queue": near.purge_queue(queue),
+        "move_messages": near.move_messages(queue, "elsewhere"),
+        "redrive_queue": near.redrive_queue(queue),
+        "delete_messages": near.delete_messages(queue, "tq_index = 1"),
+        "react": near.react(queue, "tq_index = 1", Cancel()),
+        "in_unit": near.in_unit(lambda unit: unit.enqueue(queue, [b"x"])),
+    }
+    assert {name: await reasons(call) for name, call in calls.items()} == {
+        name: [row.reason] for name, row in NOT_OFFERED.items() if row.reason
+    }
+    assert queue not in [info.name for info in await near.list_queues()]
+    assert await bodies(client, queue) == []
 
 
 async def test_replies_say_how_many_copies_there_are(client: aio.Client, way: Way) -> None:
