@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from replica.core.messages import bodies
 from replica.core.state.outcomes import Failed, Moved
 from replica.machine import handle_of, handle_prefix
+from replica.machine.state.system_names import target_of
 from tandemq.v1.common_pb2 import (
     COMPLETION_STORED,
     LEVEL_LOCAL,
@@ -126,6 +127,13 @@ def header_of(members: Members, domain: Domain, *, volatile: bool = False) -> Re
     )
 
 
+def forwarded_by(done: EnqueueDone) -> str:
+    """The transmission queue that a batch has entered as the member of a macro queue (M4); empty: none, or several
+    queues.
+    """
+    return done.member_queue if done.member_queue and target_of(done.member_queue) is not None else ""
+
+
 def entry_error(reason: int, queue: str) -> Error:
     """The refusal of one entry of a batch."""
     text = _TEXT.get(reason, "the entry was refused by queue {}")  # type: ignore[call-overload]  # enum number
@@ -214,6 +222,7 @@ def ack_of(queue: str, done: EnqueueDone) -> EnqueueAck:
         warning=WarningKind.WARNING_PERSISTENCE_DOWNGRADED if done.downgraded else WarningKind.WARNING_UNSPECIFIED,
         handle_prefix=done.handles,
         member_queue=done.member_queue,
+        forwarded=forwarded_by(done),
         members=[
             MemberEntries(
                 queue=each.queue,

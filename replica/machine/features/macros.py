@@ -13,7 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from replica.machine.plan.fan_in import misfit
-from replica.machine.plan.members import proxy_member, proxy_named, queues_of
+from replica.machine.plan.members import proxy_member, proxy_named, queue_meant, queues_of
 from replica.machine.plan.queue import check_free
 from replica.machine.plan.weighed import STEERED, table_in_force
 from replica.machine.state import config as rules
@@ -21,6 +21,7 @@ from replica.machine.state.errors import Refused
 from replica.machine.state.macros import MacroQueue, Macros
 from replica.machine.state.proxies import Proxy
 from replica.machine.state.state import State
+from replica.machine.state.system_names import FULL, target_of
 from replica.machine.state.weighing import Weighing, weighed
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
@@ -89,7 +90,8 @@ def plan_macro(state: State, now_ms: int, call: MacroCall) -> record_pb2.RecordH
             text = f"macro queue {macro.name} has version {macro.version}, not {call.expected_version}; read it again"
             raise Refused(common_pb2.REASON_VERSION_MISMATCH, text, {"version": str(macro.version)})
         op = record_pb2.MacroOp(action=call.action, macro_id=macro.queue_id)
-        if call.action == ADD and (proxy := proxy_named(state, call.queue)) is not None:
+        proxy = None if macro.is_producer else proxy_named(state, call.queue)
+        if call.action == ADD and proxy is not None:
             op.action = ADD_PROXY  # an older version stops at it, and does not go on with another state
             op.queue_id, op.priority = _joining_proxy(state, macro, call, proxy), call.priority
         elif call.action == ADD:
@@ -136,9 +138,6 @@ def _check_room(state: State, macro: MacroQueue, call: MacroCall) -> None:
 def _joining_proxy(state: State, macro: MacroQueue, call: MacroCall, proxy: Proxy) -> int:
     """M7. Whether the queue that it leads to goes with the others is seen when it is reached."""
     member = {"queue": macro.name, "member": call.queue}
-    if macro.is_producer:
-        text = f"{call.queue} is a queue of another manager, and macro queue {macro.name} is a PRODUCER: it deals to"
-        raise Refused(common_pb2.REASON_CONFIG_ERROR, f"{text} queues of its own domain alone", member)
     if proxy.relationship == pb.RELATIONSHIP_PRODUCER:
         text = f"proxy {proxy.name} of {proxy.target} is a PRODUCER: nothing is received from it"
         raise Refused(common_pb2.REASON_RELATIONSHIP_MISMATCH, text, member)
@@ -153,15 +152,16 @@ def _joining(state: State, macro: MacroQueue, call: MacroCall) -> int:
     """R074: what does not go with it is refused by the member's name."""
     member = {"queue": macro.name, "member": call.queue}
     _check_room(state, macro, call)
-    if call.queue.startswith("//"):
+    name = queue_meant(state, macro, call.queue)
+    if call.queue.startswith(FULL) and not macro.is_producer:
         text = f"no proxy of this domain leads to {call.queue}: `tandemq proxy create NAME {call.queue}`, then add it"
         raise Refused(common_pb2.REASON_QUEUE_NOT_FOUND, text, member)
     if call.queue in state.macros.by_name:
         text = f"{call.queue} is a macro queue itself: name its members instead"
         raise Refused(common_pb2.REASON_CONFIG_ERROR, text, member)
-    queue_id = state.ids.get(call.queue)
+    queue_id = state.ids.get(name)
     if queue_id is None:
-        text = f"there is no queue {call.queue!r} in this domain: create it, then add it to macro queue {macro.name}"
+        text = f"there is no queue {name!r} in this domain: create it, then add it to macro queue {macro.name}"
         raise Refused(common_pb2.REASON_QUEUE_NOT_FOUND, text, member)
     queue = state.queues[queue_id]
     if queue_id in macro.members:
@@ -176,7 +176,7 @@ def _joining(state: State, macro: MacroQueue, call: MacroCall) -> int:
 
 
 def _leaving(state: State, macro: MacroQueue, call: MacroCall) -> int:
-    queue_id = state.ids.get(call.queue)
+    queue_id = state.ids.get(queue_meant(state, macro, call.queue))
     if queue_id is None and (proxy := proxy_member(state, macro, call.queue)) is not None:
         return proxy.queue_id
     if queue_id is None or queue_id not in macro.members:
@@ -236,7 +236,7 @@ class ShownMember(NamedTuple):
     queue_id: int
     mean_ms: int | None = None  # how soon it settles, as the master has seen it; None: nobody knows
     share: int | None = None  # parts of a million that it is dealt; None: no table of weights is in force
-    target: str = ""  # of a proxy: the queue that it leads to
+    target: str = ""  # of a proxy, or a way to a queue of another manager: the queue that it leads to
 
 
 class ShownWeights(NamedTuple):
@@ -271,7 +271,9 @@ def _shown_member(state: State, queue_id: int, priority: int) -> ShownMember:
     proxy = state.proxies.by_id.get(queue_id)
     if proxy is not None:
         return ShownMember(proxy.name, priority, queue_id, target=proxy.target)
-    return ShownMember(state.queues[queue_id].name, priority, queue_id)
+    name = state.queues[queue_id].name
+    way = target_of(name)
+    return ShownMember(name, priority, queue_id, target=way.full_name if way is not None else "")
 
 
 def shown_weights(state: State, name: str, time_ms: int) -> ShownMacro:

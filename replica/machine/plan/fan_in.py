@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from replica.machine.plan.lease import unexpired
-from replica.machine.plan.members import queues_of
+from replica.machine.plan.members import is_way, queues_of
 from replica.machine.state.errors import Refused
 from replica.machine.state.macros import MacroQueue
 from replica.machine.state.queue import QueueState
@@ -19,6 +19,7 @@ from tandemq.v1 import common_pb2
 from tandemq.v1 import macro_service_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
+TWO_WAY = admin_pb2.QUEUE_TYPE_TWO_WAY
 COMPARING = (pb.MACRO_POLICY_CHRONOLOGICAL, pb.MACRO_POLICY_MESSAGE_PRIORITY)
 """Policies that look at the heads themselves."""
 
@@ -30,7 +31,7 @@ def misfit(
     be changed to.
     """
     config = config or queue.config
-    if queue.name.startswith(SYSTEM):
+    if queue.name.startswith(SYSTEM) and not (macro.is_producer and is_way(queue)):
         return "it is the manager's own"
     sided = config.replication == admin_pb2.REPLICATION_PRODUCER
     if sided or queue.passed is not None or queue.side is not None:
@@ -38,7 +39,10 @@ def misfit(
     if config.single_active and not macro.is_producer:
         return "it serves one consumer at a time (single_active)"
     kind = config.queue_type
-    if others and kind != others[0].config.queue_type:
+    if any(TWO_WAY in (kind, each.config.queue_type) for each in others if is_way(queue) or is_way(each)):
+        return "no answer comes back from a queue of another manager, and members are TWO_WAY"
+    others = [each for each in others if not is_way(each)]
+    if others and not is_way(queue) and kind != others[0].config.queue_type:
         name = admin_pb2.QueueType.Name(kind).removeprefix("QUEUE_TYPE_")
         return f"it is {name}, and the other members are not"
     return ""

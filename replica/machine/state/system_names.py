@@ -11,7 +11,11 @@ from typing import NamedTuple
 SYSTEM = "SYSTEM."
 """What names of the managers' own queues begin with."""
 XMIT = "SYSTEM.XMIT/"
-"""What it is followed by is where the messages in it go to: `manager`, or `manager:domain` (X1)."""
+"""What it is followed by is where the messages in it go to: `manager`, or `manager:domain` (X1); behind that `/queue`,
+where all of them are for that one, as a member of macro queues (M4).
+"""
+FULL = "//"
+"""What full names begin with."""
 CONSUMER = "xmit"
 """Whose numbered batches those of transmission queues are (X3)."""
 DEAD = "SYSTEM.DEAD"
@@ -25,7 +29,8 @@ SIDE = "SYSTEM.SIDE/"
 TWIN = "SYSTEM.TWIN/"
 """What it is followed by is the name of twins, whose processes make these queues and meet there (K9, K10)."""
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-_DESTINATION = re.compile(rf"({_NAME})(?::((?!local\Z)(?![0-9]+\Z){_NAME}))?")
+_QUEUE = r"(?!SYSTEM\.)(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._-]+(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._-]+)*"
+_DESTINATION = re.compile(rf"({_NAME})(?::((?!local(?:/|\Z))(?![0-9]+(?:/|\Z)){_NAME}))?(?:/({_QUEUE}))?")
 """As `tandemq.finding.names` has them."""
 
 _DEAD = re.compile(rf"{re.escape(DEAD)}/{_NAME}")
@@ -37,9 +42,21 @@ class Destination(NamedTuple):
     manager: str
     domain: str = ""
     """Of that manager; empty: its main one."""
+    queue: str = ""
+    """Of that manager; empty: each message says for which one it is."""
+
+    @property
+    def place(self) -> str:
+        """`manager` or `manager:domain`."""
+        return f"{self.manager}:{self.domain}" if self.domain else self.manager
+
+    @property
+    def full_name(self) -> str:
+        """Of its queue; empty: it has none."""
+        return f"{FULL}{self}" if self.queue else ""
 
     def __str__(self) -> str:
-        return f"{self.manager}:{self.domain}" if self.domain else self.manager
+        return f"{self.place}/{self.queue}" if self.queue else self.place
 
 
 def xmit_queue(target: Destination | str) -> str:
@@ -49,11 +66,16 @@ def xmit_queue(target: Destination | str) -> str:
 def target_of(queue: str) -> Destination | None:
     """Where its messages go; None: it is no transmission queue."""
     found = _DESTINATION.fullmatch(queue.removeprefix(XMIT)) if queue.startswith(XMIT) else None
-    return Destination(found[1], found[2] or "") if found is not None else None
+    return Destination(found[1], found[2] or "", found[3] or "") if found is not None else None
+
+
+def way_to(full_name: str) -> str:
+    """The transmission queue of what goes to that queue of another manager alone."""
+    return XMIT + full_name.removeprefix(FULL)
 
 
 def manager_of(target: str) -> str:
-    """Of `manager:domain`; else the text itself."""
+    """Of `manager:domain` or `manager/queue`; else the text itself."""
     found = _DESTINATION.fullmatch(target)
     return found[1] if found is not None else target
 

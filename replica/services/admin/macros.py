@@ -16,6 +16,7 @@ from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, parse
 from replica.services import forward
+from replica.services.admin.members_elsewhere import way_made
 from replica.services.admin.ordered import identity, ordered
 from replica.services.which_domain import taken_elsewhere
 from tandemq.v1 import macro_service_pb2 as pb
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from replica.core.domain import Domain
-    from replica.core.state.outcomes import MacrosDone, QueueDone
+    from replica.core.state.outcomes import Failed, MacrosDone, Moved, QueueDone
     from replica.machine import Machine, ShownMacro
     from replica.rpc.handlers import Method
+    from replica.services.admin.ordered import Beforehand
     from replica.services.admin.queues import AdminHandlers
     from replica.services.proxies.keeper import Keeper
+
 
 SERVICE = "tandemq.v1.MacroService"
 
@@ -79,7 +82,13 @@ class MacroHandlers:
             priority=parsed.priority,
             expected_version=parsed.expected_version,
         )
-        return await self._change("AddMember", parsed, request, context, call, None, pb.AddMemberResponse)
+
+        async def made(domain: Domain) -> Failed | Moved | None:
+            return await way_made(self.members, domain, parsed.name, parsed.queue)
+
+        return await self._change(
+            "AddMember", parsed, request, context, call, None, pb.AddMemberResponse, beforehand=made
+        )
 
     async def remove(self, request: bytes, context: Context) -> bytes:
         """See MacroService.RemoveMember."""
@@ -160,11 +169,14 @@ class MacroHandlers:
         call: MacroCall,
         home: Callable[[], Domain] | None,
         response: Callable[..., Any],
+        *,
+        beforehand: Beforehand | None = None,
     ) -> bytes:
         def reply(machine: Machine, done: QueueDone) -> Any:
             return response(macro=_shown(shown_macro(machine.state, parsed.name)), duplicate=done.duplicate)
 
-        return await self._run(method, request, context, call, home or (lambda: self._home(parsed.name)), reply)
+        where = home or (lambda: self._home(parsed.name))
+        return await self._run(method, request, context, call, where, reply, beforehand)
 
     async def _run(
         self,
@@ -174,8 +186,11 @@ class MacroHandlers:
         call: MacroCall | ReadMacros,
         home: Callable[[], Domain],
         reply: Callable[[Machine, Any], Any],
+        beforehand: Beforehand | None = None,
     ) -> bytes:
-        return await ordered(self.admin, f"MacroService/{method}", request, context, home, call, reply)
+        return await ordered(
+            self.admin, f"MacroService/{method}", request, context, home, call, reply, beforehand=beforehand
+        )
 
 
 def _shown(macro: ShownMacro) -> pb.MacroQueue:

@@ -243,7 +243,7 @@ class Carrier:
                 raise NotHere
             slices = machine.segments_of(lease.queue_id, piece)
             for row in bodies.rows_of(store, shared, self.queue, lease.lease_id, slices):
-                bound = leaving_of(row, now_ms, self.source, sent_on=self.is_sent_on)
+                bound = leaving_of(row, now_ms, self.source, sent_on=self.is_sent_on, way=self.target.full_name)
                 size += bound.message.ByteSize()
                 properties += len(bound.message.properties)
                 if rows and (size > SENT_BYTES_MAX or properties > SENT_PROPERTIES_MAX):
@@ -380,7 +380,7 @@ class Carrier:
         assert machine is not None
         slices = machine.segments_of(self.queue_id, ranges, delivered=False)
         for row in bodies.rows_of(node.store, self.domain.shared, self.queue, 0, slices):
-            yield leaving_of(row, node.clock.now_ms(), self.source, sent_on=self.is_sent_on)
+            yield leaving_of(row, node.clock.now_ms(), self.source, sent_on=self.is_sent_on, way=self.target.full_name)
 
     def _open(self) -> list[tuple[int, Lease]]:
         """By number: those that hold anything."""

@@ -82,13 +82,14 @@ class Bound(NamedTuple):
     message: Message
 
 
-def leaving_of(row: DeliveredMessage, now_ms: int, source: str, *, sent_on: bool = False) -> Bound:
+def leaving_of(row: DeliveredMessage, now_ms: int, source: str, *, sent_on: bool = False, way: str = "") -> Bound:
     """What time it has left to live is what it gets there; what delayed it is over. `source`: what this manager is
-    called by those who get messages of it; `sent_on`: who gets it now is not its target, and needs the full name. The
-    row is the caller's to give away: its message is changed in place.
+    called by those who get messages of it; `sent_on`: who gets it now is not its target, and needs the full name;
+    `way`: the full name of the queue that everything goes to which does not say it itself. The row is the caller's to
+    give away: its message is changed in place.
     """
     message = row.message
-    full_name = message.properties[TO].text
+    full_name = message.properties[TO].text or way
     del message.properties[TO]
     if VERSION in message.properties:
         _leave_versions(message, row)
@@ -226,5 +227,5 @@ def dead_here(row: Bound, target: Destination, reason: str) -> Message:
     _stay_on_disk(found)
     if row.queue != DEAD:  # else it was refused before, and says why
         found.properties[REASON].text = reason
-        found.properties[ORIGIN_QUEUE].text = row.queue if is_full(row.queue) else f"//{target}/{row.queue}"
+        found.properties[ORIGIN_QUEUE].text = row.queue if is_full(row.queue) else f"//{target.place}/{row.queue}"
     return found

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.machine.state.system_names import Destination, is_system, target_of, xmit_queue
+from replica.machine.state.system_names import Destination, is_system, target_of, way_to, xmit_queue
 from tandemq.errors import InvalidRequest
 from tandemq.finding.names import FullName, is_full, parse_place, parse_queue
 
@@ -42,11 +42,24 @@ def test_x1_a_domain_stands_behind_the_managers_name(manager: str, domain: str) 
     assert is_system(through)
 
 
-@pytest.mark.parametrize("target", ["west:local", "west:7600", "west:", "west:a:b", ":billing", "west:a/b", "a" * 65])
+@given(MANAGERS, MANAGERS.filter(lambda text: not text.isdecimal() and text != "local"))
+def test_m4_a_queue_behind_it_is_where_all_that_is_in_it_goes(manager: str, domain: str) -> None:
+    for full_name in (f"//{manager}/cf/hotline", f"//{manager}:{domain}/cf/hotline"):
+        through, place = way_to(full_name), full_name.removeprefix("//").removesuffix("/cf/hotline")
+        target = target_of(through)
+        assert target is not None
+        assert (target.full_name, target.place, xmit_queue(target)) == (full_name, place, through)
+        assert is_system(through)
+    assert target_of(f"SYSTEM.XMIT/{manager}/") is None
+    assert target_of(f"SYSTEM.XMIT/{manager}/../q") is None
+    assert target_of(f"SYSTEM.XMIT/{manager}/SYSTEM.DEAD") is None
+
+
+@pytest.mark.parametrize("target", ["west:local", "west:7600", "west:", "west:a:b", ":billing", "a" * 65])
 def test_x1_what_no_full_name_leads_to_is_no_transmission_queue(target: str) -> None:
     assert target_of(f"SYSTEM.XMIT/{target}") is None
     with pytest.raises(InvalidRequest):
-        parse_queue(f"//{target}/q" if "/" not in target else f"//{target.replace('/', '//')}")
+        parse_queue(f"//{target}/q")
 
 
 @pytest.mark.requirement("R142")

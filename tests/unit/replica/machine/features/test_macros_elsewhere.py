@@ -12,8 +12,9 @@ from replica.machine.features.macros import ADD, ADD_PROXY, DELETE, REMOVE, macr
 from replica.machine.plan.fan_in import FarHead, asked_among
 from tandemq.v1 import common_pb2
 from tandemq.v1 import macro_service_pb2 as pb
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tests.unit.replica.machine.driver import Driver, batch_of
-from tests.unit.replica.machine.features.test_macros import CONSUMER, PRODUCER, change, made
+from tests.unit.replica.machine.features.test_macros import CONSUMER, PRODUCER, change, made, plan_sent
 from tests.unit.replica.machine.features.test_proxies import change as change_proxy
 
 TARGET = "//west/orders"
@@ -72,11 +73,66 @@ def test_what_does_not_fit_is_refused_by_the_members_name() -> None:
         change(driver, ADD, queue="//west/none", priority=10)
 
 
-def test_a_producer_deals_to_no_other_manager() -> None:
-    driver = made(pb.MACRO_POLICY_ROUND_ROBIN, "q1", relationship=PRODUCER)
+WAY = "SYSTEM.XMIT/west/orders"
+
+
+def producer(policy: pb.MacroPolicy, *queues: str) -> Driver:
+    """A macro queue `m` with these queues; proxy `p`, and a way to what that leads to, no member yet."""
+    driver = made(policy, *(queues or ("q1",)), relationship=PRODUCER)
     change_proxy(driver, proxies.CREATE, "p", target=TARGET)
-    with pytest.raises(Refused, match=r"macro queue m is a PRODUCER.*its own domain alone"):
-        change(driver, ADD, queue="p")
+    driver.create(WAY)
+    return driver
+
+
+@pytest.mark.parametrize("name", [TARGET, "p", WAY])
+def test_a_producer_deals_to_a_way_that_leads_to_one_queue_elsewhere(name: str) -> None:
+    """M4: added and removed by any of its names, shown with the queue that it leads to, and dealt to as any queue."""
+    driver = producer(pb.MACRO_POLICY_ROUND_ROBIN, "q1")
+    assert change(driver, ADD, queue=name, priority=2).action == ADD, "a queue of the domain, as any"
+    assert shown(driver) == [("q1", 0, ""), (WAY, 2, TARGET)]
+    driver.order(plan_sent(driver, 3).header)
+    assert [driver.master.state.named(each).length for each in ("q1", WAY)] == [2, 1]
+    with pytest.raises(Refused, match=rf"{name} is a member of macro queue m already") as caught:
+        change(driver, ADD, queue=name)
+    assert caught.value.metadata["member"] == name
+    change(driver, REMOVE, queue=name)
+    assert shown(driver) == [("q1", 0, "")]
+    with pytest.raises(Refused, match=f"no member '{name}'"):
+        change(driver, REMOVE, queue=name)
+
+
+def test_a_proxy_that_goes_leaves_the_way_that_it_named() -> None:
+    driver = producer(pb.MACRO_POLICY_ROUND_ROBIN, "q1")
+    change(driver, ADD, queue="p")
+    change_proxy(driver, proxies.DELETE, "p")
+    assert shown(driver) == [("q1", 0, ""), (WAY, 0, TARGET)]
+
+
+def test_what_does_not_fit_a_producer_is_refused_by_the_members_name() -> None:
+    driver = producer(pb.MACRO_POLICY_ROUND_ROBIN, "q1")
+    driver.create("SYSTEM.XMIT/west")
+    for queue, reason, text in (
+        ("SYSTEM.XMIT/west", common_pb2.REASON_CONFIG_MISMATCH, "the manager's own"),
+        ("//west/none", common_pb2.REASON_QUEUE_NOT_FOUND, "there is no queue 'SYSTEM.XMIT/west/none'"),
+    ):
+        with pytest.raises(Refused, match=text) as caught:
+            change(driver, ADD, queue=queue)
+        assert (caught.value.reason, caught.value.metadata["member"]) == (reason, queue)
+    consuming = made(pb.MACRO_POLICY_PRIORITIZED, "q1", relationship=CONSUMER)
+    consuming.create(WAY)
+    with pytest.raises(Refused, match="the manager's own"):
+        change(consuming, ADD, queue=WAY)
+
+
+@pytest.mark.parametrize("way_first", [True, False])
+def test_no_answer_comes_back_from_a_member_elsewhere(*, way_first: bool) -> None:
+    driver = producer(pb.MACRO_POLICY_ROUND_ROBIN)
+    change(driver, REMOVE, queue="q1")
+    driver.create("asks", queue_type=admin_pb2.QUEUE_TYPE_TWO_WAY)
+    first, then = ("p", "asks") if way_first else ("asks", TARGET)
+    change(driver, ADD, queue=first)
+    with pytest.raises(Refused, match=rf"{then if way_first else WAY} cannot be a member.*no answer comes back"):
+        change(driver, ADD, queue=then)
 
 
 def order(driver: Driver, far: dict[int, FarHead], *, last: int = 0, **entered_ms: int) -> list[str]:

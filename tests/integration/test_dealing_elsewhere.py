@@ -1,0 +1,80 @@
+"""Producer macro queues with members at another manager (M4): what is dealt there is there, once. Two real pairs."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+import tandemq
+from tandemq import aio
+from tandemq.client.macros import MacroPolicy, Relationship
+from tests.integration.support import new_name, roles, stopped_at_end
+from tests.integration.two_pairs import client_of, is_empty, made, payloads, there, two_pairs
+from tests.support.until import OUTER_S, until
+
+pytestmark = pytest.mark.process
+
+pairs, east, west = two_pairs(), client_of("east"), client_of("west")
+
+
+def way(queue: str) -> str:
+    return f"SYSTEM.XMIT/west/{queue}"
+
+
+async def macro_of(east: aio.Client, west: aio.Client, policy: MacroPolicy, **priorities: int) -> tuple[str, str, str]:
+    """A macro queue that is sent to, its member here and its member there."""
+    macro, own, far = new_name("macro"), new_name("own"), new_name("far")
+    await west.create_queue(far)
+    await east.create_queue(own)
+    await east.create_macro(macro, relationship=Relationship.PRODUCER, policy=policy)
+    await east.add_macro_member(macro, own, priority=priorities.get("here", 0))
+    await east.add_macro_member(macro, f"//west/{far}", priority=priorities.get("there", 0))
+    return macro, own, far
+
+
+async def test_a_batch_is_dealt_here_and_there_by_one_record(east: aio.Client, west: aio.Client) -> None:
+    macro, own, far = await macro_of(east, west, MacroPolicy.ROUND_ROBIN)
+    shown = (await east.get_macro(macro)).members
+    assert [(each.queue, each.target) for each in shown] == [(own, ""), (way(far), f"//west/{far}")]
+    message = tandemq.Outgoing(b"1", {"priority": 7, "properties": {"k": 1}, "dedup_id": "d"})
+    receipts = await east.enqueue(macro, [b"0", message, b"2", b"3"])
+    assert len(receipts) == 4
+    assert await payloads(east, own) == [b"0", b"2"]
+    got = await there(west, far, 2)
+    assert [each.payload for each in got] == [b"1", b"3"]
+    properties = dict(got[0].properties)
+    assert properties == {"k": 1, "tq_hops": 1, "tq_source_id": receipts[1].id, "tq_source": "east/main"}
+    await until(lambda: is_empty(east, way(far)), "everything is acknowledged")
+    await east.enqueue(macro, [message])
+    await until(lambda: is_empty(east, way(far)), "everything is acknowledged")
+    assert len(await payloads(west, far)) == 2, "its dedup id is known where it went first"
+
+
+@pytest.mark.requirement("R071", "R072")
+async def test_once_and_in_order_over_both_pairs_failovers(tmp_path: Path) -> None:
+    """Masters of both pairs are killed in turn under a producer: each group is in one queue, once and in order."""
+    here, away = made(tmp_path)
+    await asyncio.gather(here.start(), away.start())
+    async with stopped_at_end(here), stopped_at_end(away):
+        near, far = aio.connect(here.target, timeout=OUTER_S), aio.connect(away.target, timeout=OUTER_S)
+        async with near, far:
+            macro, own, remote = await macro_of(near, far, MacroPolicy.BY_GROUP)
+            async with near.producer(macro) as producer:
+                for number in range(160):
+                    sent = producer.send(b"%d" % number, group_id=f"g{number % 8}")
+                    if number % 40 == 20:
+                        cluster = (here, away)[number // 40 % 2]
+                        (master, *_) = await roles(cluster)
+                        cluster.kill(master)
+                        await cluster.restart(master)
+                    await sent
+            await until(lambda: is_empty(near, way(remote)), "everything is there")
+            both = await payloads(near, own), await payloads(far, remote)
+            assert all(both), "groups are on both sides"
+            assert sorted(int(each) for side in both for each in side) == list(range(160))
+            for side in both:
+                for group in range(8):
+                    numbers = [int(each) for each in side if int(each) % 8 == group]
+                    assert numbers in ([], list(range(group, 160, 8)))
