@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica.core.delivery.rounds import Rounds, shown
+from replica.core.delivery.rounds import Rounds
 from replica.core.state.effects import Note
 from replica.machine import SettleCall
 from replica.machine.plan.settle import plan_settle
@@ -26,7 +26,7 @@ from replica.machine.plan.sides import (
 )
 from replica.machine.state.lockstep import SideOf
 from replica.machine.state.selection import SelectedRun
-from replica.machine.state.system_names import side_queue
+from replica.machine.state.system_names import shown, side_queue
 from replica.node.asking import Asks
 from tandemq.peer.v1.peer_service_pb2 import SidePassed
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE, QueueOp, RecordHeader

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from replica.core.delivery.rounds import shown
 from replica.machine import Refused, disabled, immediate_problem
 from replica.machine.plan.sides import refuse_where_sides
+from replica.machine.state.system_names import shown
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
 

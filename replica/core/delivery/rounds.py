@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from replica.core.state.outcomes import Failed
 from replica.machine import Refused
-from replica.machine.state.system_names import SIDE
+from replica.machine.state.system_names import shown
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -34,11 +34,6 @@ class Rounds:
             self._left = list(queue_ids)
         found, self._left = self._left[-LOOKED_AT_MAX:], self._left[:-LOOKED_AT_MAX]
         return found
-
-
-def shown(queue: str) -> str:
-    """What its consumers call that queue: a side has the name of the queue that it is a side of."""
-    return queue.removeprefix(SIDE)
 
 
 def taken(queue: str, member: str) -> Refused:

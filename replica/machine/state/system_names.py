@@ -107,6 +107,11 @@ def is_side(queue: str) -> bool:
     return queue.startswith(SIDE)
 
 
+def shown(queue: str) -> str:
+    """What its consumers call that queue: a side has the name of the queue that it is a side of."""
+    return queue.removeprefix(SIDE)
+
+
 def met_in(queue: str) -> str:
     """The twins whose queue it is, and which one of theirs; empty: it is no queue of twins."""
     name = queue.removeprefix(TWIN)
