@@ -16,6 +16,7 @@ from replica.machine.sets.ranges import RangeSet, Run
 from replica.machine.state.config import milliseconds
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
+from replica.machine.state.system_names import shown
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2
@@ -99,7 +100,7 @@ class _Desk:
             result.refused.extend(_ranges(refused))
             if refused:
                 result.error.reason = common_pb2.REASON_LEASE_LOST
-                where = f"message {refused[0][0]} of queue {self._queue.name}"
+                where = f"message {refused[0][0]} of queue {shown(self._queue.name)}"
                 result.error.message = f"the lease does not hold {where} any more: it ended, or was settled"
         return result
 
@@ -107,8 +108,8 @@ class _Desk:
         if settlement.outcome not in (ACK, RELEASE, REJECT, EXTEND):
             return "outcome must be ACK, RELEASE, REJECT or EXTEND"
         if settlement.queue and not self._is_named(settlement.queue):
-            named = settlement.queue
-            return f"it names queue {named}, and the call is about queue {self._queue.name}: settle it by its own name"
+            named, name = settlement.queue, shown(self._queue.name)
+            return f"it names queue {named}, and the call is about queue {name}: settle it by its own name"
         if not 0 < settlement.lease_id < _LEASE_END:
             return "lease_id must be the one that the messages were delivered under"
         if not runs or len(runs) > self._limits.settlement_ranges_max:
@@ -131,8 +132,7 @@ class _Desk:
         return ""
 
     def _is_named(self, name: str) -> bool:
-        # A side is settled on its own stream, which knows it by the name of the pair's queue.
-        return name == self._queue.name or name in self._queue.aliases or self._queue.side is not None
+        return name == shown(self._queue.name) or name in self._queue.aliases
 
     def _sort(
         self, lease_id: int, outcome: service_pb2.Outcome, runs: list[Run]
