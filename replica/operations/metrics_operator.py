@@ -51,7 +51,7 @@ class OperatorMetrics:
         alone = CounterMetricFamily(
             "tandemq_without_redundancy_seconds", "Time served with one copy.", labels=["domain"]
         )
-        for name, seconds in operator.alone_s.copy().items():
+        for name, seconds in ({domain.shared.name: 0.0 for domain in paired} | operator.alone_s).items():
             alone.add_metric([name], seconds)
         yield alone
         yield from self._gauges()

@@ -63,6 +63,7 @@ async def test_every_counter_whose_increase_is_an_alert_is_there_with_0(tmp_path
     found = samples(family for collector in collectors for family in collector.collect())
     for domain in ("d7", "d8"):
         assert found["tandemq_verify_differences_total", frozenset({("domain", domain)})] == 0
+    assert found["tandemq_without_redundancy_seconds_total", frozenset({("domain", "d8")})] == 0
     for said in (*(verdict.name for verdict in Verdict), "NO_ANSWER"):
         labels = frozenset({("classifier", judge.name), ("verdict", said)})
         assert found["tandemq_classifier_calls_total", labels] == 0
