@@ -26,6 +26,7 @@ LOOK_S = 1.0
 """How long a client may go on with files that were exchanged. A server looks at each handshake."""
 FILE_BYTES_MAX = 1 << 20
 OTHERS = 0o077  # of a file's mode: what its group and everybody else may
+READ_BY_GROUP = 0o040
 WRITE_BY_OTHERS = 0o022
 STICKY = 0o1000  # of a directory: only who owns a file may exchange it, as in the volumes of Kubernetes
 CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
@@ -225,12 +226,15 @@ def _read_file(path: Path) -> bytes:
 
 
 def check_private(path: Path) -> None:
-    """Raises BadCredentials for a file that others may read."""
+    """Raises BadCredentials for a file that others may read. The group may where the file is root's and this process is
+    not: so are the secrets of Kubernetes given to a process, by its group (as PostgreSQL has it).
+    """
     try:
-        mode = path.stat().st_mode & 0o777
+        found = path.stat()
     except OSError as error:  # exchanged since it was read
         raise BadCredentials(f"{path}: cannot be read: {error.strerror}") from error
-    if mode & OTHERS:
+    mode, by_group = found.st_mode & 0o777, found.st_uid == 0 and os.geteuid() != 0
+    if mode & (OTHERS & ~READ_BY_GROUP if by_group else OTHERS):
         raise BadCredentials(f"{path}: others may read or change it (mode {mode:04o}); run: chmod 600 {path}")
 
 

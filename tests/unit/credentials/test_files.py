@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
+import subprocess
+import sys
+import tempfile
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,6 +26,24 @@ from tandemq.credentials.files import LOOK_S, Credentials, read
 from tandemq.credentials.own import of_member
 from tandemq.credentials.sound import problems
 from tandemq.inside import inside_opener
+
+NOBODY = 65_534
+LOAD = """
+import os
+import sys
+from pathlib import Path
+from tandemq.credentials.bad import BadCredentials
+from tandemq.credentials.files import read
+os.setgroups([])
+os.setgid(int(sys.argv[2]))
+os.setuid(int(sys.argv[2]))
+try:
+    read(Path(sys.argv[1]))
+except BadCredentials as error:
+    print(error)
+else:
+    print("good")
+"""
 
 
 @pytest.fixture
@@ -52,6 +74,32 @@ def test_a_key_that_others_may_read_or_change_is_refused(directory: Path, mode: 
     (directory / "key.pem").chmod(mode)
     with pytest.raises(BadCredentials, match=rf"key\.pem: others may read or change it \(mode {mode:04o}\).*chmod 600"):
         read(directory)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="makes files of root, for somebody else")
+@pytest.mark.parametrize(
+    ("owner", "mode", "wrong"), [(0, 0o440, ""), (0, 0o444, "0444"), (0, 0o460, "0460"), (NOBODY, 0o440, "0440")]
+)
+def test_a_key_of_root_may_be_given_to_a_process_by_its_group(
+    directory: Path, owner: int, mode: int, wrong: str
+) -> None:
+    """As Kubernetes mounts a secret with `fsGroup`: links into a directory that is sticky."""
+    mounted = Path(tempfile.mkdtemp())  # tmp_path is root's alone
+    try:
+        shutil.copytree(directory, mounted / "..data")
+        for name in ("ca.pem", "cert.pem", "key.pem"):
+            os.chown(mounted / "..data" / name, owner, NOBODY)
+            (mounted / "..data" / name).chmod(mode if name == "key.pem" else 0o440)
+            (mounted / name).symlink_to(f"..data/{name}")
+        os.chown(mounted, 0, NOBODY)
+        mounted.chmod(0o3777)
+        (mounted / "..data").chmod(0o755)
+        words = [sys.executable, "-c", LOAD, str(mounted), str(NOBODY)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert (f"(mode {wrong})" in done.stdout) if wrong else done.stdout == "good\n"
+    finally:
+        shutil.rmtree(mounted)
 
 
 @pytest.mark.parametrize("name", ["ca.pem", "cert.pem", "key.pem"])
