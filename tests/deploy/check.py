@@ -22,18 +22,48 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import tandemq
-from chaos.cluster import Cluster
+from chaos.cluster import CLIENT, WITNESS, Cluster
 from chaos.ports import port_is_free
 from tandemq.config import member_ports
+from tandemq.credentials.development import prepare
+from tandemq.credentials.names import member
 from tests.deploy.samples import DEPLOY, ROOT, expressions_of_dashboard, expressions_of_rules
 
 PLACE = ROOT / "build" / "deploy"
-# Kubernetes' own schemas, in a wheel; that of the Compose specification, in the module that implements it.
+# Kubernetes' own schemas, in a wheel; those of cert-manager and of the Compose specification, in the modules that
+# implement them.
 KUBERNETES_VALIDATE, KUBERNETES = "kubernetes-validate==1.37.0", "1.33"
+CERT_MANAGER_MODULE = "github.com/cert-manager/cert-manager@v1.19.1"
 COMPOSE_MODULE = "github.com/compose-spec/compose-go/v2@v2.16.2"
 EXPOSURE_MAX = 1.5  # of systemd-analyze security, from 0 (safest) to 10; below 4 it says OK
 PROMETHEUS_PORT = 9199
 LIVE_S, POLL_S = 60.0, 0.5
+PEOPLE = {
+    **{name: member("orders", name) for name in ("a", "b")},
+    WITNESS: "witness/witness",
+    CLIENT: "principal/ops",
+    "prometheus": "principal/prometheus",
+}
+OF_CERT_MANAGER = """
+import sys, pathlib, jsonschema, yaml
+kinds = {}
+for path in pathlib.Path(sys.argv[1]).glob("cert-manager.io_*.yaml"):
+    for found in yaml.safe_load_all(path.read_text()):
+        kinds[found["spec"]["names"]["kind"]] = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+def closed(schema):  # a property that nobody knows is a mistake
+    if isinstance(schema, dict):
+        if "properties" in schema and "additionalProperties" not in schema:
+            schema["additionalProperties"] = False
+        for each in schema.values():
+            closed(each)
+for kind in kinds.values():
+    kind["properties"]["metadata"] = {}
+    closed(kind)
+documents = [each for each in yaml.safe_load_all(open(sys.argv[2])) if each]
+for each in documents:
+    jsonschema.validate(each, kinds[each["kind"]])
+print(len(documents))
+"""
 
 
 class Skipped(Exception):  # noqa: N818 - an answer, not a fault
@@ -115,18 +145,27 @@ def systemd() -> str:
 def kubernetes() -> str:
     python = with_schemas()
     files = [path for path in sorted((DEPLOY / "kubernetes").glob("*.yaml")) if path.stem != "kustomization"]
-    run(python.parent / "kubernetes-validate", "--strict", "-k", KUBERNETES, *files)
+    ours = [path for path in files if path.stem != "certificates"]
+    run(python.parent / "kubernetes-validate", "--strict", "-k", KUBERNETES, *ours)
+    schemas = Path(_module(CERT_MANAGER_MODULE)) / "deploy" / "crds"
+    certificates = run(python, "-c", OF_CERT_MANAGER, schemas, DEPLOY / "kubernetes" / "certificates.yaml").strip()
     wanted = r"(?m)^  - ([a-z-]+\.yaml)$"
     named = set(re.findall(wanted, (DEPLOY / "kubernetes" / "kustomization.yaml").read_text(encoding="utf-8")))
     if named != {path.name for path in files}:
         raise Failed(f"kustomization.yaml names {sorted(named)}")
-    return f"{len(files)} files, strictly, against the schemas of {KUBERNETES}"
+    return f"{len(ours)} files, strictly, against the schemas of {KUBERNETES}; {certificates} of cert-manager"
+
+
+def _module(name: str) -> str:
+    """Its directory."""
+    if not shutil.which("go"):
+        raise Failed(f"go is not on PATH: the schema comes as a Go module, {name}")
+    folder: str = json.loads(run("go", "mod", "download", "-json", name, where=Path(tempfile.gettempdir())))["Dir"]
+    return folder
 
 
 def compose() -> str:
-    if not shutil.which("go"):
-        raise Failed("go is not on PATH: the schema of the Compose specification comes as a Go module")
-    folder = json.loads(run("go", "mod", "download", "-json", COMPOSE_MODULE, where=Path(tempfile.gettempdir())))["Dir"]
+    folder = _module(COMPOSE_MODULE)
     program = (
         "import json, sys, jsonschema, yaml; schema = json.load(open(sys.argv[1])); "
         "jsonschema.validate(yaml.safe_load(open(sys.argv[2])), schema)"
@@ -139,7 +178,9 @@ def prometheus() -> str:
     promtool = unpacked("prometheus", "promtool")
     folder = DEPLOY / "prometheus"
     said = run(promtool, "check", "rules", folder / "tandemq.rules.yml")
-    run(promtool, "check", "config", folder / "prometheus.yml")
+    with _certificates() as credentials:
+        shutil.copytree(folder, credentials.parent, dirs_exist_ok=True)  # the configuration names them beside itself
+        run(promtool, "check", "config", credentials.parent / "prometheus.yml")
     run(promtool, "test", "rules", folder / "tandemq.test.yml", where=folder)
     return " ".join(said.split()[-3:])
 
@@ -148,8 +189,20 @@ def haproxy() -> str:
     program = unpacked("haproxy", "haproxy", "liblua5.3-0", "libopentracing-c-wrapper0", "libopentracing1")
     libraries = PLACE / "haproxy" / "usr" / "lib"
     path = ":".join(str(each) for each in [libraries, *libraries.glob("*-linux-gnu")])
-    run(program, "-c", "-f", DEPLOY / "haproxy" / "haproxy.cfg", LD_LIBRARY_PATH=path)
+    with _certificates() as credentials:
+        text = (DEPLOY / "haproxy" / "haproxy.cfg").read_text(encoding="utf-8")
+        text = text.replace("/etc/haproxy/tandemq", str(credentials / "prometheus"))
+        (configuration := credentials.parent / "haproxy.cfg").write_text(text, encoding="utf-8")
+        run(program, "-c", "-f", configuration, LD_LIBRARY_PATH=path)
     return "configuration is valid"
+
+
+@contextlib.contextmanager
+def _certificates() -> Iterator[Path]:
+    """A directory `credentials` with everybody's, in a folder that is ours."""
+    with tempfile.TemporaryDirectory(prefix="tandemq-deploy-") as name:
+        prepare(Path(name) / "credentials", Path(name) / "authority", PEOPLE)
+        yield Path(name) / "credentials"
 
 
 @contextlib.contextmanager
@@ -201,8 +254,14 @@ async def _until(what: str, missing: Callable[[], list[str]]) -> None:
 async def _live() -> str:
     with tempfile.TemporaryDirectory(prefix="tandemq-deploy-") as name:
         folder = Path(name)
-        async with Cluster(folder / "pair", pair="orders").running() as cluster:
-            async with tandemq.aio.connect(cluster.target) as client:
+        prepare(folder / "credentials", folder / "authority", PEOPLE)
+        cluster = Cluster(folder / "pair", pair="orders", secured=folder / "credentials", operators=["ops"])
+        # Beyond loopback: the port for metrics has TLS.
+        ports = {each: member_ports(cluster.base_port, at).http for at, each in enumerate(cluster.members)}
+        cluster.settings = {each: {"listen_http": f"0.0.0.0:{port}"} for each, port in ports.items()}
+        async with cluster.running():
+            async with tandemq.aio.connect(cluster.target, credentials=folder / "credentials" / CLIENT) as client:
+                await client.grant_right("prometheus", "observe")
                 await client.create_queue("orders")
                 await client.enqueue("orders", [b"one", b"two"])
                 await client.register_reader("lake")

@@ -26,8 +26,8 @@ def test_a_sample_configuration_loads(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", [each for each in FILES if each.stem != "solo"], ids=lambda path: path.parent.name)
-def test_without_its_insecure_switch_a_sample_is_refused(path: Path, tmp_path: Path) -> None:
-    plain = re.sub("(?m)^insecure_network = true$", "", path.read_text(encoding="utf-8"))
+def test_without_its_certificates_a_sample_is_refused(path: Path, tmp_path: Path) -> None:
+    plain = path.read_text(encoding="utf-8").partition("[security]")[0]
     (tmp_path / "plain.toml").write_text(plain, encoding="utf-8")
     with pytest.raises(ConfigError, match="in clear text and by anybody"):
         load(tmp_path / "plain.toml", {"data_dir": str(tmp_path)}, {})
@@ -43,6 +43,7 @@ def test_the_files_of_a_config_map_are_a_pair(tmp_path: Path) -> None:
         (tmp_path / f"{name}.toml").write_text(textwrap.dedent(body[1]), encoding="utf-8")
         config = load(tmp_path / f"{name}.toml", {"data_dir": "/data"}, {})
         check(config)
+        assert config.security.credentials == f"/credentials/{name}"
         assert parse(document, name)["peer_member"] == other
         assert (config.member, config.advertise) == (name, f"{name}.tandemq-members.tandemq.svc:7600")
         assert (config.peer_endpoint, config.peer_address) == tuple(
@@ -57,17 +58,21 @@ def test_the_files_of_a_config_map_are_a_pair(tmp_path: Path) -> None:
 
 def commands_in(path: Path) -> list[list[str]]:
     found = re.findall(r"(?:args|command|CMD):? (\[.*\])", path.read_text(encoding="utf-8"))
-    return [[word.strip('" ') for word in each.strip("[]").split(",")] for each in found]
+    # Within quotes a comma is part of the word.
+    return [[word.strip('" ') for word in re.findall(r'"[^"]*"|[^, ]+', each.strip("[]"))] for each in found]
 
 
-@pytest.mark.parametrize("name", [*IN_MANIFESTS, "Containerfile"])
-def test_a_container_starts_what_our_command_line_knows(name: str) -> None:
-    commands = commands_in(DEPLOY / name)
+@pytest.mark.parametrize("manifest", [*IN_MANIFESTS, "Containerfile"])
+def test_a_container_starts_what_our_command_line_knows(manifest: str) -> None:
+    commands = commands_in(DEPLOY / manifest)
     assert commands
-    for command, *arguments in commands:
-        found = root.get_command(click.Context(root), command)
-        assert found is not None, command
-        found.make_context(command, arguments)
+    for name, *arguments in filter(None, commands):
+        found = root.get_command(click.Context(root), name)
+        assert found is not None, name
+        if isinstance(found, click.Group) and not found.invoke_without_command:
+            parsed([name, *arguments])
+        else:
+            found.make_context(name, arguments)
 
 
 def test_members_under_compose_come_back_and_can_be_reached_as_they_say(tmp_path: Path) -> None:

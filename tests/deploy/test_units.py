@@ -20,7 +20,10 @@ from pathlib import Path
 
 import pytest
 
+from tandemq.channels import open_channel
 from tandemq.cli.view import PairView, look
+from tandemq.credentials.authority import create, issue
+from tandemq.credentials.chosen import opener_of
 from tests.deploy.samples import (
     DEPLOY,
     expressions_of_dashboard,
@@ -29,6 +32,8 @@ from tests.deploy.samples import (
     unit,
 )
 from tests.support.until import OUTER_S, until
+
+PROCESSES = {"a": "member/orders/a", "b": "member/orders/b", "witness": "witness/witness"}
 
 
 @dataclass(slots=True)
@@ -78,14 +83,18 @@ def start(stack: ExitStack, name: str, instance: str, folder: Path) -> Service:
 
 @pytest.fixture
 def hosts(tmp_path: Path) -> tuple[Path, str]:
-    """The samples for three hosts, on three addresses of this one that nobody else has."""
+    """The samples for three hosts, on three addresses of this one that nobody else has, with certificates."""
     network = f"127.{os.getpid() % 200 + 20}.{os.getpid() // 200 % 256}"
     etc = tmp_path / "tandemq"
     etc.mkdir()
     for sample in (DEPLOY / "config" / "a.toml", DEPLOY / "config" / "b.toml", DEPLOY / "systemd" / "witness.env"):
         text = sample.read_text(encoding="utf-8").replace("10.0.0.", f"{network}.")
-        text = text.replace("WITNESS_LISTEN=127.0.0.1:", f"WITNESS_LISTEN={network}.3:")
+        text = text.replace("/etc/tandemq/", f"{etc}/")
         (etc / sample.name).write_text(text, encoding="utf-8")
+    authority = create(tmp_path / "authority").parent
+    issue(authority, "principal/ops", etc / "credentials" / "ops")
+    for host, (name, who) in enumerate(PROCESSES.items(), 1):
+        issue(authority, who, etc / "credentials" / name, hosts=[f"{network}.{host}"])
     return tmp_path, network
 
 
@@ -108,11 +117,15 @@ async def test_the_units_commands_make_a_pair(hosts: tuple[Path, str]) -> None:
             await asyncio.to_thread(service.hears, "READY=1")
             await asyncio.to_thread(service.hears, "WATCHDOG=1")
 
+        opener = opener_of(str(folder / "tandemq" / "credentials" / "ops"))
+
         async def whole() -> PairView | None:
-            view = await look([f"{network}.1:7600", f"{network}.2:7600"])
+            view = await look([f"{network}.1:7600", f"{network}.2:7600"], opener=opener)
             return view if view.whole() else None
 
         await until(whole, "a whole pair")
+        strangers = await look([f"{network}.1:7600", f"{network}.2:7600"], opener=open_channel)
+        assert not any(each.reachable for each in strangers.members)  # in clear text
         pages = [await asyncio.to_thread(get, f"http://{network}.{host}:7602/metrics") for host in (1, 2)]
         named = {name for page in pages for name in re.findall(r"(?m)^# TYPE (\w+) ", page[1])}
         wanted = {*expressions_of_rules().values(), *expressions_of_dashboard()}
