@@ -7,6 +7,7 @@ Of the serving master alone, and no part of the state: a head that is forgotten 
 from __future__ import annotations
 
 from collections import Counter, deque
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.state.effects import AskFar
@@ -49,7 +50,9 @@ class FarMember:
         self.state: pb.FarState = IDLE
         self.why = ""
         self.heads: deque[DeliveredMessage] = deque()
-        """In the order in which its queue gave them; their lease ids are those of the other manager."""
+        """In the order in which its queue gave them; their lease ids are those of the other manager. To read only."""
+        self._alike = 0
+        """Those in front of one age and lease, which may be given together; 0: they have not been counted."""
         self.claims: deque[FarClaim] = deque()
         """For the shell."""
         self.delivered = self.returned = 0
@@ -58,12 +61,23 @@ class FarMember:
         """What it would give next; None: nothing, or nobody knows."""
         if not self.heads:
             return FarHead(self.proxy_id, 0, 0, 0) if self.is_awaited else None
-        first, alike = self.heads[0], 0
-        for row in self.heads:
-            if _age(row) != _age(first) or row.lease_id != first.lease_id:
-                break
-            alike += 1
-        return FarHead(self.proxy_id, *_age(first), alike)
+        first, age = self.heads[0], _age(self.heads[0])
+        if not self._alike:  # counted once a run, and not at each choice
+            self._alike = sum(1 for _ in takewhile(lambda row: _is_like(row, first, age), self.heads))
+        return FarHead(self.proxy_id, *age, self._alike)
+
+    def keep(self, rows: Iterable[DeliveredMessage]) -> None:
+        """They are leased there for a consumer here, behind what is there already."""
+        self.heads.extend(rows)
+        self._alike = 0
+
+    def give_back(self) -> list[DeliveredMessage]:
+        """All that nobody has taken, which goes back."""
+        rows = list(self.heads)
+        self.heads.clear()
+        self._alike = 0
+        self.count(returned=len(rows))
+        return rows
 
     @property
     def is_awaited(self) -> bool:
@@ -90,6 +104,7 @@ class FarMember:
             if size > bytes_max:
                 break
             taken.append(self.heads.popleft())
+        self._alike = max(0, self._alike - len(taken))
         if not self.heads and self.state == HEARD:
             self.state = IDLE  # whether there are more nobody knows
         return tuple(taken)
@@ -99,7 +114,7 @@ class FarMember:
         lost = set(gone)
         left = [row for row in self.heads if (row.lease_id, row.index) not in lost]
         dropped = len(self.heads) - len(left)
-        self.heads = deque(left)
+        self.heads, self._alike = deque(left), 0
         self.count(returned=dropped)
         if not self.heads and self.state == HEARD:
             self.state = IDLE
@@ -178,6 +193,10 @@ class FarHeads:
 def _age(row: DeliveredMessage) -> tuple[int, int]:
     priority = row.message.priority if row.message.HasField("priority") else PRIORITY_DEFAULT
     return priority, row.enqueue_time.ToMilliseconds()
+
+
+def _is_like(row: DeliveredMessage, first: DeliveredMessage, age: tuple[int, int]) -> bool:
+    return row.lease_id == first.lease_id and _age(row) == age
 
 
 def settled_rows(rows: Sequence[DeliveredMessage], refused: Iterable[tuple[int, int]]) -> list[DeliveredMessage]:

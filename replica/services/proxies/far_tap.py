@@ -287,7 +287,7 @@ class FarTap:
             return
         self.member.set(HEARD)
         self._all_taken = len(rows) == most
-        self.member.heads.extend(rows)
+        self.member.keep(rows)
         if polls and not rows:
             self._again_ms = monotonic_ms() + POLL_MS
 
@@ -296,9 +296,7 @@ class FarTap:
     def _give_back(self) -> None:
         if self.member.heads:
             self._window, self._all_taken = 1, False
-            self.member.count(returned=len(self.member.heads))
-            self._back.extend(self.member.heads)
-            self.member.heads.clear()
+            self._back.extend(self.member.give_back())
 
     def _see_to_leases(self, now_ms: int) -> None:
         member = self.member

@@ -4,11 +4,15 @@ The shell, which speaks with those managers, is the test.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import Counter, deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
+from hypothesis import given
+from hypothesis import strategies as st
 
-from replica.core.delivery.far_heads import AWAY, HEARD, IDLE, LATE, settled_rows
+from replica.core.delivery.far_heads import AWAY, HEARD, IDLE, LATE, FarMember, settled_rows
 from replica.core.state.calls import PendingCall
 from replica.core.state.outcomes import QueueDone
 from replica.machine import ProxyCall
@@ -21,7 +25,7 @@ from tests.support.clients import Waiter
 from tests.unit.replica.core.delivery.test_fan_in import CONSUMER, Taker, begun, change, send
 
 if TYPE_CHECKING:
-    from replica.core.delivery.far_heads import FarHeads, FarMember
+    from replica.core.delivery.far_heads import FarHeads
     from replica.machine.state.macros import MacroQueue
     from tests.support.pair import Pair
 
@@ -68,7 +72,7 @@ def come(pair: Pair, member: FarMember, *indexes: int, lease_id: int = LEASE, at
     rows = [
         DeliveredMessage(index=index, lease_id=lease_id, message=Message(), enqueue_time=entered) for index in indexes
     ]
-    member.heads.extend(rows)
+    member.keep(rows)
     member.set(HEARD)
     look(pair)
 
@@ -220,3 +224,62 @@ def test_a_member_whose_heads_are_taken_is_asked_before_those_behind_it() -> Non
     assert (taker.got, claimed(member), member.state) == ([], [[1]], IDLE)
     come(pair, member)
     assert taker.got == ["low"]
+
+
+def _row(index: int, lease_id: int, at_ms: int) -> DeliveredMessage:
+    entered = Timestamp()
+    entered.FromMilliseconds(at_ms)
+    return DeliveredMessage(index=index, lease_id=lease_id, message=Message(), enqueue_time=entered)
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("keep"), st.lists(st.tuples(st.integers(1, 2), st.integers(1, 2)), max_size=4)),
+        st.tuples(st.just("take"), st.integers(1, 5)),
+        st.tuples(st.just("drop"), st.integers(0, 20)),
+        st.tuples(st.just("back"), st.none()),
+    ),
+    max_size=20,
+)
+
+
+@given(STEPS)
+def test_the_head_says_how_many_are_like_it_whatever_came_and_went(steps: list[tuple[str, Any]]) -> None:
+    member, number = FarMember(1, "p", "//west/orders", Counter()), 0
+    for what, value in steps:
+        if what == "keep":
+            member.keep([_row(number + at, *each) for at, each in enumerate(value)])
+            number += len(value)
+        elif what == "take" and member.heads:
+            member.take(value, 1 << 20)
+        elif what == "drop":
+            member.drop([(row.lease_id, row.index) for row in member.heads if row.index == value])
+        elif what == "back":
+            member.give_back()
+        likes = [(row.lease_id, row.enqueue_time.ToMilliseconds()) for row in member.heads]
+        alike = next((at for at, each in enumerate(likes) if each != likes[0]), len(likes))
+        head = member.head()
+        assert (head.messages if head is not None else 0) == alike
+
+
+class Counted(deque[DeliveredMessage]):
+    """Counts what is looked at."""
+
+    looks = 0
+
+    def __iter__(self) -> Iterator[DeliveredMessage]:
+        for row in super().__iter__():
+            self.looks += 1
+            yield row
+
+
+def test_those_that_are_alike_are_counted_once_and_not_at_each_choice() -> None:
+    member, heads = FarMember(1, "p", "//west/orders", Counter()), Counted()
+    member.heads = heads
+    member.keep([_row(index, LEASE, 1) for index in range(1_000)])
+    for left in range(1_000, 0, -1):
+        head = member.head()
+        assert head is not None
+        assert head.messages == left
+        member.take(1, 1 << 20)
+    assert heads.looks == 1_000

@@ -214,7 +214,7 @@ async def test_what_nobody_waits_for_any_more_goes_back(east: East) -> None:
     taker = Taker(east.pair, credit=0)
     taker.consumer.credit_messages = 1
     east.member.set(HEARD)
-    east.member.heads.extend(rows(1).messages)
+    east.member.keep(rows(1).messages)
     taker.consumer.credit_messages = 0
     await east.until(lambda: (OUTCOME_RELEASE, [1], 0) in east.west.settled, "it is released")
     assert not east.member.heads
