@@ -11,10 +11,19 @@ from tandemq.cli.output import print_facts, print_json, print_rows, print_table
 from tandemq.cli.params import confirm, output_option, target_option, timeout_option, yes_option
 from tandemq.cli.session import run
 from tandemq.client.macros import MacroPolicy, Relationship
+from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tandemq.client import aio
     from tandemq.client.aio import Macro
     from tandemq.client.macros import MacroMember
+
+if TYPE_CHECKING:
+    MemberType = click.ParamType[tuple[str, int]]
+else:
+    MemberType = click.ParamType  # older releases of click have no type arguments
 
 COLUMNS = ("name", "relationship", "policy", "members", "version")
 domain_option = click.option("--domain", default="", help="Default: main, or local on an unpaired manager.")
@@ -25,6 +34,23 @@ expected_option = click.option(
     show_default=False,
     help="Only where the macro queue has this version; 0: any, the default.",
 )
+
+
+class MemberParam(MemberType):
+    """QUEUE, or QUEUE=PRIORITY."""
+
+    name = "QUEUE[=PRIORITY]"
+
+    def convert(
+        self, value: str | tuple[str, int], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, int]:
+        """The queue, and its member priority."""
+        if isinstance(value, tuple):
+            return value
+        queue, mark, priority = value.partition("=")
+        if not queue or (mark and not (len(priority) == 1 and priority in "0123456789")):
+            self.fail(f"{value!r} is not QUEUE or QUEUE=PRIORITY, with a priority of 0 to 9", param, ctx)
+        return queue, int(priority or 0)
 
 
 @click.group()
@@ -47,24 +73,44 @@ def macro() -> None:
     type=click.Choice([each.value for each in MacroPolicy], case_sensitive=False),
     help="Which member is chosen. Default: PRIORITIZED of a consumer, FIRST_AVAILABLE of a producer.",
 )
+@click.option(
+    "--member",
+    "members",
+    multiple=True,
+    type=MemberParam(),
+    help="Add this queue, with its member priority of 0 to 9; may be given many times, in the order of adding.",
+)
 @domain_option
 @target_option
 @timeout_option()
 @output_option()
 def create(
-    name: str, relationship: str, policy: str | None, domain: str, target: str | None, timeout_ms: int, output: str
+    name: str,
+    relationship: str,
+    policy: str | None,
+    members: Sequence[tuple[str, int]],
+    domain: str,
+    target: str | None,
+    timeout_ms: int,
+    output: str,
 ) -> None:
-    """Make macro queue NAME, without members.
+    """Make macro queue NAME. Where a member is refused there is none.
 
-    Example: tandemq macro create spread --producer --policy ROUND_ROBIN
+    Example: tandemq macro create spread --producer --policy ROUND_ROBIN --member orders.eu=5 --member //west/orders
     """
     chosen = None if policy is None else MacroPolicy(policy.upper())
-    made = run(
-        target,
-        timeout_ms,
-        lambda client: client.create_macro(name, relationship=Relationship(relationship), policy=chosen, domain=domain),
-    )
-    _show(made, output)
+
+    async def make(client: aio.Client) -> Macro:
+        made = await client.create_macro(name, relationship=Relationship(relationship), policy=chosen, domain=domain)
+        try:
+            for queue, priority in members:
+                made = await client.add_macro_member(name, queue, priority=priority)
+        except TandemqError:
+            await client.delete_macro(name, expected_version=made.version)
+            raise
+        return made
+
+    _show(run(target, timeout_ms, make), output)
 
 
 @macro.command()
