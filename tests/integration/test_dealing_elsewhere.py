@@ -6,12 +6,16 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner, Result
 
 import tandemq
 from tandemq import aio
-from tandemq.client.macros import MacroPolicy, Relationship
+from tandemq.cli import root
+from tandemq.client.macros import FarState, MacroPolicy, Relationship
+from tandemq.errors import NotFound, ResourceExhausted, TandemqError
+from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tests.integration.support import new_name, roles, stopped_at_end
-from tests.integration.two_pairs import client_of, is_empty, made, payloads, there, two_pairs
+from tests.integration.two_pairs import Pairs, client_of, is_empty, made, payloads, there, two_pairs
 from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
@@ -78,3 +82,74 @@ async def test_once_and_in_order_over_both_pairs_failovers(tmp_path: Path) -> No
                 for group in range(8):
                     numbers = [int(each) for each in side if int(each) % 8 == group]
                     assert numbers in ([], list(range(group, 160, 8)))
+
+
+async def test_a_member_that_is_not_reached_is_passed_over_and_comes_back(east: aio.Client, west: aio.Client) -> None:
+    """Where a proxy leads to the same queue, what that knows counts, and is shown."""
+    macro, own, far = new_name("macro"), new_name("own"), new_name("far")
+    await east.create_queue(own)
+    await east.create_macro(macro, relationship=Relationship.PRODUCER, policy=MacroPolicy.FIRST_AVAILABLE)
+    await east.add_macro_member(macro, f"//west/{far}", priority=9)
+    await east.add_macro_member(macro, own)
+    await east.create_proxy(f"{far}.proxy", f"//west/{far}")
+
+    async def stands(state: FarState) -> bool:
+        (shown, _) = (await east.get_macro(macro)).members
+        return shown.far is not None and shown.far.state is state
+
+    await until(lambda: stands(FarState.AWAY), "the proxy has not found the queue")
+    await east.enqueue(macro, [b"here"])
+    assert await payloads(east, own) == [b"here"]
+    await west.create_queue(far)
+    await until(lambda: stands(FarState.HEARD), "the proxy has found it")
+    await east.enqueue(macro, [b"there"])
+    assert [each.payload for each in await there(west, far, 1)] == [b"there"]
+
+
+async def test_copies_enter_all_or_none_and_what_is_refused_names_the_member(
+    east: aio.Client, west: aio.Client
+) -> None:
+    macro, own, far = await macro_of(east, west, MacroPolicy.DUPLICATE)
+    await east.update_queue(own, QueueConfig(max_length=2), ["max_length"])
+    await east.enqueue(macro, [b"0", b"1"])
+    with pytest.raises(ResourceExhausted, match="QUEUE_FULL"):
+        await east.enqueue(macro, [b"2"])
+    assert [each.payload for each in await there(west, far, 2)] == [b"0", b"1"]
+    await until(lambda: is_empty(east, way(far)), "everything is acknowledged")
+    assert len(await payloads(west, far)) == 2, "what one refused has entered none"
+    for name, text in (
+        ("//nobody/q", r"MANAGER_NOT_FOUND.*//nobody/q"),
+        (f"//east/{own}", rf"CONFIG_ERROR.*is queue {own} of this manager"),
+        ("//west/SYSTEM.DEAD", "BAD_NAME.*//west/SYSTEM.DEAD"),
+        ("//west", "BAD_NAME.*//west"),
+        (f"//west/{far}", "CONFIG_ERROR.*is a member of macro queue .* already"),
+    ):
+        with pytest.raises(TandemqError, match=text) as caught:
+            await east.add_macro_member(macro, name)
+        assert caught.value.metadata["member"] == name
+    await east.remove_macro_member(macro, f"//west/{far}")
+    await east.delete_queue(way(far))
+
+
+async def test_the_command_makes_one_with_its_members_or_none(pairs: Pairs, east: aio.Client, west: aio.Client) -> None:
+    name, own, far = new_name("macro"), new_name("own"), new_name("far")
+    await east.create_queue(own)
+    await west.create_queue(far)
+
+    async def run(*members: str) -> Result:
+        words = [word for each in members for word in ("--member", each)]
+        place = ["--target", pairs.east.target]
+        return await asyncio.to_thread(
+            CliRunner().invoke, root, ["macro", "create", name, "--producer", *words, *place]
+        )
+
+    done = await run(f"{own}=3", "nowhere")
+    assert done.exit_code != 0
+    assert "there is no queue 'nowhere'" in done.output
+    with pytest.raises(NotFound):
+        await east.get_macro(name)
+    assert (await run(f"{own}=12")).exit_code == 2
+    done = await run(f"{own}=3", f"//west/{far}")
+    assert done.exit_code == 0, done.output
+    shown = (await east.get_macro(name)).members
+    assert [(each.queue, each.priority) for each in shown] == [(own, 3), (way(far), 0)]

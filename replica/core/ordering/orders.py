@@ -309,7 +309,8 @@ class Orders:
             plan = plan_enqueue(state, self.time_ms, call, full=full)
         else:
             ranked = self.steering.ranked(state, macro, self.time_ms)
-            plan, waits = plan_deal(state, self.time_ms, macro, call, self.room.lines, ranked), False
+            far = self.steering.far.view(state, macro)
+            plan, waits = plan_deal(state, self.time_ms, macro, call, self.room.lines, ranked, far), False
         if not isinstance(plan, Fresh):
             self._answer_repetition(pending, plan.run, self.wanted_at(pending, homes_of(plan.run)))
             return

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from replica.core.ordering.far_depths import FarDepths
 from replica.machine.plan.members import queues_of
 from tandemq.v1 import macro_service_pb2 as pb
 
@@ -69,6 +70,7 @@ class Steering:
     def __init__(self) -> None:
         self.by_policy: Counter[tuple[str, str]] = Counter()
         """Choices by policy and reason, since this member started."""
+        self.far = FarDepths()
         self._choices: dict[int, Counter[str]] = {}
         self._figures: dict[int, dict[int, _Figure]] = {}
         self._why: Mapping[int, ChoiceReason] = {}
@@ -122,6 +124,7 @@ class Steering:
 
     def forget(self, state: State) -> None:
         """Macro queues that are not there any more."""
+        self.far.forget(state)
         there = state.macros.by_id
         self._choices = {macro_id: each for macro_id, each in self._choices.items() if macro_id in there}
         self._figures = {macro_id: each for macro_id, each in self._figures.items() if macro_id in there}

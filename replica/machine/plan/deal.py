@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
+from replica.machine.plan.away import NOTHING_KNOWN, FarView, Preferring
 from replica.machine.plan.duplicating import plan_copies_at_members
 from replica.machine.plan.enqueue import (
     EnqueueCall,
@@ -49,9 +50,10 @@ def plan_deal(
     call: EnqueueCall,
     lines: Collection[int] = (),
     ranked: Sequence[int] = (),
+    far: FarView = NOTHING_KNOWN,
 ) -> EnqueuePlan:
     """`lines`: queues for whose room others wait; those are full for everybody who comes. `ranked`: of a policy by live
-    figures, the members, the best one first.
+    figures, the members, the best one first. `far`: of members at other managers.
     """
     check_count(state, call)
     repeated = find_repeated(state, macro.queue_id, macro.name, call)
@@ -62,17 +64,19 @@ def plan_deal(
         text = f"{macro.name} is a macro queue: what is put back goes to one of its members, by its name"
         raise Refused(common_pb2.REASON_BAD_REQUEST, text, {"queue": macro.name})
     if macro.policy == pb.MACRO_POLICY_BY_GROUP:
-        return Fresh(_by_group(state, now_ms, macro, call, lines))
+        return Fresh(_by_group(state, now_ms, macro, call, lines, far))
     if macro.policy in (pb.MACRO_POLICY_DUPLICATE, pb.MACRO_POLICY_DUPLICATE_BEST_EFFORT):
         return Fresh(plan_copies_at_members(state, now_ms, macro, call, lines))
     time_ms = state.at(now_ms)
     if (table := table_in_force(state, macro, time_ms)) is not None:
-        by_weight = ByWeight(state, macro, call, lines, table, time_ms)
+        by_weight = ByWeight(state, macro, call, lines, table, time_ms, far.away)
         return Fresh(_weighed(_in_turn(state, now_ms, macro, call, lines, by_weight), table.version))
     if macro.policy == pb.MACRO_POLICY_ROUND_ROBIN:
-        return Fresh(_in_turn(state, now_ms, macro, call, lines, InTurn(state, call, macro.in_turn(), lines)))
+        return Fresh(_in_turn(state, now_ms, macro, call, lines, _turns(state, macro, call, lines, far)))
     home = _home_of_ids(state, macro, call, time_ms) if call.columns.dedup_ids else None
-    queue, full = (home, home.queue_id in lines) if home is not None else _chosen(state, macro, call, lines, ranked)
+    queue, full = (
+        (home, home.queue_id in lines) if home is not None else _chosen(state, macro, call, lines, far, ranked)
+    )
     if call.columns.reply_tos:
         check_reply_tos(queue, call.columns.reply_tos)
     header = header_of(state, queue, now_ms, call, full=full)
@@ -93,6 +97,15 @@ def _in_turn(
     return _dealt(state, now_ms, macro, call, deal_in_turn(macro, call, turn, known), lines)
 
 
+def _turns(state: State, macro: MacroQueue, call: EnqueueCall, lines: Collection[int], far: FarView) -> DealingTurns:
+    ids = macro.in_turn()
+    if not far.away:
+        return InTurn(state, call, ids, lines)
+    near = [each for each in ids if each not in far.away]
+    away = [each for each in ids if each in far.away]
+    return Preferring(InTurn(state, call, near, lines), InTurn(state, call, away, lines))
+
+
 def _weighed(header: record_pb2.RecordHeader, version: int) -> record_pb2.RecordHeader:
     """It says by which table, so that whoever applies it charges the members for it."""
     (header.txn.deal if header.HasField("txn") else header.enqueue).weighed = version
@@ -100,7 +113,7 @@ def _weighed(header: record_pb2.RecordHeader, version: int) -> record_pb2.Record
 
 
 def _by_group(
-    state: State, now_ms: int, macro: MacroQueue, call: EnqueueCall, lines: Collection[int]
+    state: State, now_ms: int, macro: MacroQueue, call: EnqueueCall, lines: Collection[int], far: FarView
 ) -> record_pb2.RecordHeader:
     """M13: one group has one member, whatever that one can take, so that its order is kept."""
     if not macro.members:
@@ -113,7 +126,7 @@ def _by_group(
             places.setdefault(macro.ring.home(group), []).append(ordinal)
     loose = [ordinal for ordinal, group in enumerate(hashes) if not group] if hashes else range(columns.count)
     if loose:
-        queue, _ = _chosen(state, macro, replace(call, columns=columns.picked(loose)), lines)
+        queue, _ = _chosen(state, macro, replace(call, columns=columns.picked(loose)), lines, far)
         places[queue.queue_id] = sorted((*places.get(queue.queue_id, ()), *loose))
     if columns.dedup_ids:
         places = _by_ids(state, macro, call, state.at(now_ms), places)
@@ -188,14 +201,19 @@ def _dealt_before(state: State, macro: MacroQueue, name: str, time_ms: int) -> Q
 
 
 def _chosen(
-    state: State, macro: MacroQueue, call: EnqueueCall, lines: Collection[int], ranked: Sequence[int] = ()
+    state: State,
+    macro: MacroQueue,
+    call: EnqueueCall,
+    lines: Collection[int],
+    far: FarView,
+    ranked: Sequence[int] = (),
 ) -> tuple[QueueState, bool]:
     """The first one that takes all of it now; else the first that has any room; else the first, and that it is full:
     its entries are refused one by one, as a queue's are, so that what a producer has sent behind them follows them.
     """
     some: QueueState | None = None
     full: QueueState | None = None
-    for queue in _in_order(state, macro, ranked):
+    for queue in _in_order(state, macro, far, ranked):
         if call.member not in queue.open_members or not queue.config.enqueue_enabled:
             continue
         drops = queue.config.overflow == admin_pb2.OVERFLOW_DROP_HEAD
@@ -223,9 +241,15 @@ def _takes_all(queue: QueueState, call: EnqueueCall) -> bool:
     return fits and queue.length + columns.count <= config.max_length
 
 
-def _in_order(state: State, macro: MacroQueue, ranked: Sequence[int]) -> Iterator[QueueState]:
+def _in_order(state: State, macro: MacroQueue, far: FarView, ranked: Sequence[int]) -> Iterator[QueueState]:
     match macro.policy:
         case pb.MACRO_POLICY_SHORTEST_QUEUE | pb.MACRO_POLICY_BY_GROUP:
-            return iter(sorted(queues_of(state, macro.members), key=lambda queue: queue.length))
+            lengths = far.lengths
+
+            def rank(queue: QueueState) -> tuple[bool, int]:
+                return queue.queue_id in far.away, queue.length + lengths.get(queue.queue_id, 0)
+
+            return iter(sorted(queues_of(state, macro.members), key=rank))
         case _:
-            return queues_of(state, ranked or macro.by_priority())
+            ids = ranked or macro.by_priority()
+            return queues_of(state, far.after_others(ids) if far.away else ids)

@@ -52,13 +52,22 @@ class ByWeight:
         lines: Collection[int],
         table: WeightTable,
         time_ms: int,
+        away: Collection[int] = (),
     ) -> None:
-        """`lines`: queues for whose room others wait; those are full for everybody who comes. `time_ms`: domain."""
+        """`lines`: queues for whose room others wait; those are full for everybody who comes. `time_ms`: domain.
+        `away`: members that nobody reaches now, with which it is as with those without a share.
+        """
         self._state, self._call, self._lines = state, call, lines
         weighing = weighed(table, macro.members, macro.weighing, time_ms)
         shares, tags = weighing.shares, weighing.tags
         self._heap: list[_Entry] = [
-            (not shares.get(queue_id), tags.get(queue_id, 0), -shares.get(queue_id, 0), place, queue_id)
+            (
+                not shares.get(queue_id) or queue_id in away,
+                tags.get(queue_id, 0),
+                -shares.get(queue_id, 0),
+                place,
+                queue_id,
+            )
             for place, queue_id in enumerate(macro.members)
         ]
         heapify(self._heap)

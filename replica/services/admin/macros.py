@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from replica.core.delivery.far_heads import AWAY, HEARD
 from replica.core.state.calls import ReadMacros
 from replica.machine import MacroCall
 from replica.machine.features.macros import ADD, CREATE, DELETE, PAGE_MACROS_MAX, REMOVE, shown_macro
@@ -137,8 +138,11 @@ class MacroHandlers:
         macro = machine.state.macros.by_name.get(shown.name)
         if macro is None or not any(each.target for each in shown.members):
             return shown
-        found = self.keeper.far[self._home(shown.name).shared.name].refresh(macro)
+        home = self._home(shown.name)
+        found, seen = self.keeper.far[home.shared.name].refresh(macro), home.orders.steering.far.seen
         for member in shown.members:
+            if macro.is_producer and (depth := seen.get(member.target)) is not None:
+                member.far.state, member.far.why = (AWAY if depth.why else HEARD), depth.why
             if (far := found.get(member.handle)) is not None:
                 member.far.state, member.far.why = far.state, far.why
                 member.far.heads, member.far.delivered, member.far.returned = (

@@ -13,6 +13,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from replica.core.ordering.far_depths import FarDepth
 from replica.machine.features.proxies import target_of
 from replica.node.members import MAIN
 from replica.services.forward import QUERY
@@ -79,7 +80,11 @@ class FarManager:
 
     def drop(self, proxy_id: int) -> None:
         """It is gone."""
-        del self.proxies[proxy_id]
+        self._depths.pop(self.proxies.pop(proxy_id).proxy.target, None)
+
+    @property
+    def _depths(self) -> dict[str, FarDepth]:
+        return self.domain.orders.steering.far.seen
 
     def close(self) -> None:
         """Nothing is asked any more: what is under way ends, and the connections are let go of."""
@@ -87,6 +92,8 @@ class FarManager:
             self.over.set_result(None)
         if self._task is not None:
             self._task.cancel()
+        for standing in self.proxies.values():
+            self._depths.pop(standing.proxy.target, None)
 
     def doubt(self, standing: ProxyStanding) -> None:
         """A call through it has ended without an answer."""
@@ -185,6 +192,7 @@ class FarManager:
         if (why := misfit(standing.proxy, standing.found)) is not None:
             self._failed(standing, why)
             return None
+        self._depths[standing.proxy.target] = FarDepth(found.queue.length)
         if standing.on_opened(found.header, monotonic_ms()):
             self._note(standing, f"proxy {standing.proxy.name} reaches {standing.proxy.target} again", None)
         log.debug("%d %s", MESSAGE_CODE_OPEN_ACK, standing.proxy.target)
@@ -198,7 +206,10 @@ class FarManager:
 
     def _failed(self, standing: ProxyStanding, why: ProxyFault) -> None:
         log.debug("%d %s: %s", MESSAGE_CODE_ERROR_ACK, standing.proxy.target, why)
-        if self.proxies.get(standing.proxy.queue_id) is standing and standing.on_failed(why, monotonic_ms()):
+        if self.proxies.get(standing.proxy.queue_id) is not standing:
+            return
+        self._depths[standing.proxy.target] = FarDepth(0, str(why))
+        if standing.on_failed(why, monotonic_ms()):
             text = f"proxy {standing.proxy.name} does not reach {standing.proxy.target}: {why}"
             self._note(standing, text, why)
 
