@@ -22,24 +22,32 @@ print(json.dumps([[run(draw(name, seed)).trace_hash for name in PROFILES] for se
 """
 
 
-def hashes(hash_seed: str) -> list[list[str]]:
-    """Of the same runs in a new process."""
-    done = subprocess.run(
+def begun(hash_seed: str) -> subprocess.Popen[str]:
+    """The same runs in a new process."""
+    return subprocess.Popen(
         [sys.executable, "-c", SCRIPT, str(SEEDS.start), str(SEEDS.stop)],
         env={**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
+        stdout=subprocess.PIPE,
         text=True,
-        check=True,
     )
-    return json.loads(done.stdout)
+
+
+def hashes(process: subprocess.Popen[str]) -> list[list[str]]:
+    said, _ = process.communicate()
+    assert process.returncode == 0
+    found: list[list[str]] = json.loads(said)
+    return found
 
 
 @pytest.mark.slow
 @pytest.mark.process
+@pytest.mark.timeout(1800)  # twenty seconds on two idle cores; much more when others want them too
 def test_the_hash_seed_of_a_process_changes_no_trace() -> None:
-    here = [[run(draw(name, seed)).trace_hash for name in PROFILES] for seed in SEEDS]
-    assert hashes("1") == hashes("31337") == here
-    assert len({each for row in here for each in row}) == len(SEEDS) * len(PROFILES), "equal for all is equal for none"
+    with begun("1") as one, begun("31337") as other:
+        first, second = hashes(one), hashes(other)
+    assert first == second
+    assert [run(draw(name, SEEDS.start)).trace_hash for name in PROFILES] == first[0], "here as in any process"
+    assert len({each for row in first for each in row}) == len(SEEDS) * len(PROFILES), "equal for all is equal for none"
 
 
 @pytest.mark.slow
