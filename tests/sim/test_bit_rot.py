@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from chaos.sim.clients.takers import Drain
+from chaos.sim.clients.drains import Drain
 from chaos.sim.draw.profiles import PROFILES, draw
 from chaos.sim.pair.plan import Call, ClientPlan, Fault, Outcome, Plan, Value
 from chaos.sim.tools.product import run, silence

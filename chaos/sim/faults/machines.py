@@ -1,5 +1,5 @@
 """Kinds of fault that strike processes, links and the register, one class each: what a kind draws, how it strikes, how
-it is healed. `disks` has those of disks, `moments` those that wait for a moment.
+it is healed. `between` has those between two pairs, `disks` those of disks, `moments` those that wait for a moment.
 
 A new kind is one more class in one of these files, a line in `table`, and nothing anywhere else.
 """
@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from chaos.sim.faults.kinds import DIRECTIONS, MEMBERS, OTHER, Drawn
+from chaos.sim.faults.kinds import DIRECTIONS, MEMBERS, Drawn
 from chaos.sim.kernel.judging import HARMLESS, MOODS
 
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from chaos.sim.pair.plan import Fault
 
 ENDS = ("a b", "a *", "b *")
-BETWEEN = ("ab",)
-"""Links lead from one pair to the other."""
 """Of connections; "*": all clients."""
 
 
@@ -190,38 +188,6 @@ class Reset:
                     connection.go_silent()
                 else:
                     connection.reset(stream)
-        return struck
-
-
-class LinkCut:
-    """Members of the second pair are cut off from the first one, in one direction or both; or connections between them
-    break, at any byte.
-    """
-
-    @staticmethod
-    def draw(stream: random.Random) -> Drawn:
-        return "ab", {
-            "from": stream.choice((*OTHER, "cd", "cd")),
-            "ways": stream.choice((1, 2, 3)),
-            "for_ms": _spread(stream, 100, 900, 2500),
-            "breaks": stream.random() < 0.4,
-        }
-
-    @staticmethod
-    def strike(pair: Pair, fault: Fault) -> bool:
-        network, ways, struck = pair.run.network, int(fault.args["ways"]), False
-        stream = pair.run.plan.stream(f"link cut {fault.at_ms}")
-        for one, other in ((one, other) for one in fault.target for other in str(fault.args["from"])):
-            if fault.args["breaks"]:
-                for connection in network.between(one, other):
-                    connection.reset(stream)
-                    struck = True
-                continue
-            for way, ends in ((1, (one, other)), (2, (other, one))):
-                if ways & way and not network.direction(*ends).cut:
-                    struck = True
-                    network.cut(*ends)
-                    _after(pair, fault, "for_ms", lambda ends=ends: network.heal(*ends))  # type: ignore[misc]  # bound now
         return struck
 
 

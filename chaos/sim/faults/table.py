@@ -1,5 +1,5 @@
 """Every kind of fault by the name that plans and reports use, and what it can strike; strikes those of a plan, and
-heals everything. `machines`, `disks`, `moments`, `stops` and `transfers` have the kinds.
+heals everything. `machines`, `between`, `disks`, `moments`, `stops` and `transfers` have the kinds.
 
 A new kind is a class and a line here: profile "swarm" draws it (unless it is apart), plans are checked for it, the
 report counts it by its name, and a campaign is invalid in which it never struck.
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from chaos.sim.faults.between import BETWEEN, LinkCut
 from chaos.sim.faults.disks import (
     BitFlip,
     BitRot,
@@ -24,7 +25,6 @@ from chaos.sim.faults.disks import (
 )
 from chaos.sim.faults.kinds import DIRECTIONS, MEMBERS
 from chaos.sim.faults.machines import (
-    BETWEEN,
     ENDS,
     Classifier,
     ClientCut,
@@ -32,7 +32,6 @@ from chaos.sim.faults.machines import (
     Crash,
     Cut,
     LateSet,
-    LinkCut,
     Pause,
     RegisterAway,
     RegisterDown,

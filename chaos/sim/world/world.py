@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING
 
 from chaos.history import Recorded
 from chaos.sim.clients.admins import with_setup
+from chaos.sim.clients.drains import Drain
 from chaos.sim.clients.roles import SETUP, make
-from chaos.sim.clients.takers import Drain
 from chaos.sim.draw.checking import check
 from chaos.sim.faults.kinds import MEMBERS, OTHER, is_at_other
 from chaos.sim.faults.table import heal_all, strike

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Iterator
 
 from chaos.sim.clients.base import SimClient
+from chaos.sim.clients.drains import Drain
 from chaos.sim.clients.roles import ROLES
-from chaos.sim.clients.takers import Drain
 
 
 def below(base: type[SimClient]) -> Iterator[type[SimClient]]:
