@@ -100,6 +100,17 @@ class FarManager:
         standing.doubt(monotonic_ms())
         self._wake.set()
 
+    def strange(self, error: TandemqError) -> TandemqError:
+        """Another manager answers at an address of this one (WRONG_PAIR): the proxies fail by that, and to a caller it
+        is this manager that is away.
+        """
+        now_ms = monotonic_ms()
+        for standing in self.proxies.values():
+            standing.doubt(now_ms)
+        self._wake.set()
+        away = error_of("MANAGER_UNREACHABLE", error.message, error.metadata)
+        return away if error.definite else away.in_doubt()
+
     # -- asking ------------------------------------------------------------------------------------------------------
 
     async def ask(
@@ -115,6 +126,10 @@ class FarManager:
             if self.over.done():
                 raise MastershipEnded
             return work.result()
+        except TandemqError as error:
+            if error.reason == "WRONG_PAIR":
+                raise self.strange(error) from error
+            raise
         finally:
             self.under_way -= 1
             work.cancel()
@@ -187,7 +202,7 @@ class FarManager:
             )
         except TandemqError as error:
             self._failed(standing, why_of(error))
-            return error if error.retryable else None
+            return error if error.retryable or error.reason == "WRONG_PAIR" else None
         standing.found = found.queue.config
         if (why := misfit(standing.proxy, standing.found)) is not None:
             self._failed(standing, why)

@@ -87,10 +87,10 @@ def why_of(error: TandemqError) -> ProxyFault:
 
 
 def goes_with(other: ProxyStanding, lost: ProxyStanding, away: TandemqError) -> bool:
-    """Whether what became of one proxy is so of another one of that manager: where no member of it answers; and where
-    one does, but cannot serve, for a queue of the same domain.
+    """Whether what became of one proxy is so of another one of that manager: where no member of it answers, or another
+    manager does; and where one does, but cannot serve, for a queue of the same domain.
     """
-    is_said_there = away.reason in RULES and away.reason != "MANAGER_UNREACHABLE"
+    is_said_there = away.reason in RULES and away.reason not in ("MANAGER_UNREACHABLE", "WRONG_PAIR")
     return not is_said_there or other.reached.domain == lost.reached.domain
 
 

@@ -92,10 +92,11 @@ class ProxiedStream:
                 with attempt:
                     made = await self._attempt(attempts, opening, queue)
         except TandemqError as error:
-            if not error.definite:
+            said = self.kept.manager.strange(error) if error.reason == "WRONG_PAIR" else error
+            if not said.definite:
                 self.kept.manager.doubt(self.kept.standing)
             # An opening is no operation: who is refused may open again, and nothing is in doubt by it.
-            await abort(context, in_own_words(self.kept, error, opening=True))
+            await abort(context, in_own_words(self.kept, said, opening=True))
         assert made is not None
         return made
 

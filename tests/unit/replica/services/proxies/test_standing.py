@@ -53,6 +53,13 @@ def test_it_is_asked_again_ever_later() -> None:
     assert standing.due_ms == AGAIN_FIRST_MS, "an opening begins anew"
 
 
+def test_all_proxies_of_a_manager_are_lost_where_another_one_answers_for_it() -> None:
+    lost, other = ProxyStanding(proxy(), 0), ProxyStanding(proxy(), 0)
+    lost.reached, other.reached = ResponseHeader(domain="main"), ResponseHeader(domain="billing")
+    assert goes_with(other, lost, error_of("WRONG_PAIR", "this is east"))
+    assert not goes_with(other, lost, error_of("NO_MASTER", "of main"))
+
+
 def test_calls_that_are_not_answered_have_an_open_one_looked_at_and_no_failed_one() -> None:
     standing = ProxyStanding(proxy(), 0)
     standing.on_opened(HEADER, 0)
