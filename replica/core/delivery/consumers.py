@@ -68,7 +68,7 @@ class Consumers:
         self.sole = Sole()
         self.damage = Damage(shared, is_whole)
         self.ahead = Ahead(shared, orders, self._planned, self.pump)
-        self.fan_in = FanIn(shared, orders, self._plan, self._is_free, self._credit_at)
+        self.fan_in = FanIn(shared, orders, self._plan, self._is_free, self._credits_at)
         self._rounds = Rounds()
         self._is_at_hand = is_at_hand
 
@@ -436,8 +436,9 @@ class Consumers:
             else:
                 self._lease(consumer, given)
 
-    def _credit_at(self, macro_id: int) -> int:
-        return sum(max(0, each.credit_messages) for each in self.turns.get(macro_id, ()) if not each.waiter.cancelled)
+    def _credits_at(self, macro_id: int) -> list[int]:
+        waiting = (each for each in self.turns.get(macro_id, ()) if not each.waiter.cancelled)
+        return [each.credit_messages for each in waiting if each.credit_messages > 0]
 
     def take_back(self, consumer: Consumer, messages: int) -> None:
         """What was on its way to it from another manager does not come."""

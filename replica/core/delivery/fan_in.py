@@ -39,14 +39,14 @@ class FanIn:
         orders: Orders,
         plan: Callable[[Consumer, int, int], RecordHeader | None],
         is_free: Callable[[int], bool],
-        credit: Callable[[int], int],
+        credits_of: Callable[[int], list[int]],
     ) -> None:
         """`plan`: a lease of what a member has for a consumer, of so many messages at most (0: any number).
-        `is_free`: whether a queue may give anything now. `credit`: messages that who waits at one can take.
+        `is_free`: whether a queue may give anything now. `credits_of`: messages that each who waits at one can take.
         """
         self.shared = shared
         self.orders = orders
-        self.far = FarHeads(shared, credit)
+        self.far = FarHeads(shared, credits_of)
         self._plan, self._is_free = plan, is_free
         self._entered: dict[int, int] = {}
 
@@ -102,7 +102,7 @@ class FanIn:
                 if (header := self._leased(consumer, macro, asked.queue, asked.most)) is not None:
                     self.far.gave_here(macro)
                     return header
-            elif not asked.messages:
+            elif not asked.messages or not far[asked.proxy_id].gives_to(consumer):
                 break
             else:
                 most = asked.messages if macro.policy in COMPARING else 0

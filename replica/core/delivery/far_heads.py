@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 IDLE, ASKED, HEARD = pb.FAR_STATE_UNSPECIFIED, pb.FAR_STATE_ASKED, pb.FAR_STATE_HEARD
 LATE, AWAY, MISFIT = pb.FAR_STATE_LATE, pb.FAR_STATE_AWAY, pb.FAR_STATE_MISFIT
+SHORT_MS = 5_000
+"""A consumer's lease that is shorter than a head's."""
 CLAIM_BYTES_MAX = 2 << 20
 """Payload bytes of one delivery: bounds a frame, as those of a lease here."""
 
@@ -55,6 +57,10 @@ class FarMember:
         """Those in front of one age and lease, which may be given together; 0: they have not been counted."""
         self.claims: deque[FarClaim] = deque()
         """For the shell."""
+        self.back: list[DeliveredMessage] = []
+        """For the shell: nobody takes them."""
+        self.holder: tuple[int, Consumer] | None = None
+        """The lease of the first heads, of which somebody was given a part already, and who."""
         self.delivered = self.returned = 0
 
     def head(self) -> FarHead | None:
@@ -71,18 +77,29 @@ class FarMember:
         self.heads.extend(rows)
         self._alike = 0
 
-    def give_back(self) -> list[DeliveredMessage]:
-        """All that nobody has taken, which goes back."""
-        rows = list(self.heads)
-        self.heads.clear()
-        self._alike = 0
-        self.count(returned=len(rows))
-        return rows
-
     @property
     def is_awaited(self) -> bool:
         """It has not said yet whether it has something: whoever the policy puts behind it waits a moment."""
         return not self.heads and self.state in (IDLE, ASKED)
+
+    def gives_to(self, consumer: Consumer) -> bool:
+        """Whether its first heads may be his. A lease has one end and so one holder: where another one has a part of
+        it, what is left goes back, and is leased anew.
+        """
+        if self.holder is None or self.holder[0] != self.heads[0].lease_id or self.holder[1] is consumer:
+            return True
+        self.give_back()
+        return False
+
+    def give_back(self) -> None:
+        """What it has is for nobody, and as it was."""
+        self.holder, self._alike = None, 0
+        if self.heads:
+            self.count(returned=len(self.heads))
+            self.back.extend(self.heads)
+            self.heads.clear()
+            if self.state == HEARD:
+                self.state = IDLE  # what it has then nobody knows
 
     def set(self, state: pb.FarState, why: str = "") -> bool:
         """True: it stood otherwise before."""
@@ -124,9 +141,9 @@ class FarMember:
 class FarHeads:
     """Of the macro queues of one domain."""
 
-    def __init__(self, shared: Shared, credit: Callable[[int], int]) -> None:
-        """`credit`: messages that consumers at a macro queue can take now."""
-        self._shared, self.credit = shared, credit
+    def __init__(self, shared: Shared, credits_of: Callable[[int], list[int]]) -> None:
+        """`credits_of`: messages that each consumer at a macro queue can take now, in the order of their turns."""
+        self._shared, self.credits_of = shared, credits_of
         self.shell: FarShell | None = None
         """None: there is nobody who could ask them, and they are passed over."""
         self.macros: dict[int, dict[int, FarMember]] = {}
@@ -154,6 +171,10 @@ class FarHeads:
         """How many members stand how."""
         return Counter(each.state for members in tuple(self.macros.values()) for each in tuple(members.values()))
 
+    def credit(self, macro_id: int) -> int:
+        """Messages that all consumers at a macro queue can take now."""
+        return sum(self.credits_of(macro_id))
+
     def wake(self) -> None:
         """The shell has something to do."""
         if self.shell is not None:
@@ -173,6 +194,10 @@ class FarHeads:
         size = min(consumer.credit_bytes, CLAIM_BYTES_MAX)
         rows = member.take(min(consumer.credit_messages, most or consumer.credit_messages), size)
         self._turns[macro.queue_id] = macro.last, member.proxy_id
+        is_left = bool(member.heads) and member.heads[0].lease_id == rows[0].lease_id
+        member.holder = (rows[0].lease_id, consumer) if is_left else None
+        if is_left and 0 < consumer.duration_ms < SHORT_MS:
+            member.give_back()  # it would end before somebody wants the rest
         lease = FarLease(macro.queue_id, member.proxy_id, member.name, far_lease(rows[0].lease_id), rows)
         member.claims.append(FarClaim(consumer, lease))
         self.wake()

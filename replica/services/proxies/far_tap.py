@@ -63,6 +63,8 @@ POLL_MS, POLLS_MAX = 1_000, CALLS_MAX // 2
 """With more calls than the second under way to one manager nobody waits there; who has nothing is asked once in the
 first.
 """
+CALLS_AT_ONCE = 8
+"""Leases that are asked for at the same time, each for another consumer."""
 WINDOW_MAX = 1_000
 """Messages that are taken at once; one at the beginning, twice as many each time that all of them were delivered."""
 SECONDS_MAX = 1 << 37
@@ -107,14 +109,13 @@ class FarTap:
         self._settling: asyncio.Task[None] | None = None
         self._window, self._all_taken = 1, False
         self._wanted_ms = self._leased_ms = self._again_ms = self._settle_again_ms = self._asked_ms = 0
-        self._back: list[DeliveredMessage] = []
         self._refusal = ""
         self._is_closed = self._is_left = False
 
     @property
     def is_able(self) -> bool:
         """It may have something to do before the next look at all of them."""
-        return self.member.state not in (AWAY, MISFIT) or bool(self.member.claims or self._back)
+        return self.member.state not in (AWAY, MISFIT) or bool(self.member.claims or self.member.back)
 
     def close(self) -> None:
         """This member is master no more: what it holds returns when its lease ends."""
@@ -134,7 +135,7 @@ class FarTap:
     def look(self, now_ms: int) -> bool:
         """Begins what is due. True: it stands otherwise than before, and consumers may be served."""
         member = self.member
-        wanted = self.far.domain.consumers.fan_in.far.credit(self.macro.queue_id)
+        wanted = self.far.domain.consumers.fan_in.far.credits_of(self.macro.queue_id)
         if wanted:
             self._wanted_ms = now_ms
         elif now_ms - self._wanted_ms >= LINGER_MS:
@@ -155,11 +156,11 @@ class FarTap:
         if member.state not in (AWAY, MISFIT) and self._is_fetch_due(wanted, now_ms):
             if self._all_taken:
                 self._window = min(2 * self._window, WINDOW_MAX)
-            self._fetching = self.far.members.node.spawn(self._fetch(min(wanted, self._window)))
+            self._fetching = self.far.members.node.spawn(self._fetch(parts_of(wanted, self._window)))
         self._see_to_leases(now_ms)
         return changed
 
-    def _is_fetch_due(self, wanted: int, now_ms: int) -> bool:
+    def _is_fetch_due(self, wanted: Sequence[int], now_ms: int) -> bool:
         few = len(self.member.heads) * 2 <= self._window if self._window > 1 else not self.member.heads
         return bool(wanted) and few and self._fetching is None and now_ms >= self._again_ms
 
@@ -196,7 +197,8 @@ class FarTap:
 
     # -- taking ------------------------------------------------------------------------------------------------------
 
-    async def _fetch(self, most: int) -> None:
+    async def _fetch(self, parts: Sequence[int]) -> None:
+        """One lease for each who waits: so many messages at most."""
         from replica.services.proxies.far_manager import MastershipEnded  # and a client, which most never need
 
         member, kept = self.member, self._kept()
@@ -212,19 +214,34 @@ class FarTap:
         if has_none:
             late.cancel()
         try:
-            rows = await self._dequeue(kept, most, WAIT_S if waits else 0.0)
+            if waits:  # whoever waits besides is asked for once there is something
+                parts = parts[:1]
+            asked = [self._dequeue(kept, most, WAIT_S if waits else 0.0) for most in parts]
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+            self._on_answers(kept, answers, sum(parts), polls=has_none and not waits)
         except MastershipEnded:
             return
-        except TandemqError as error:
-            self._on_failed(kept, error)
-        else:
-            self._on_rows(rows, most, polls=has_none and not waits)
         finally:
             late.cancel()
             self._fetching = None
         if not self._is_closed:
             self.far.pump({self.macro.queue_id})
             self.far.wake()
+
+    def _on_answers(
+        self, kept: KeptProxy, answers: Sequence[Sequence[DeliveredMessage] | BaseException], most: int, *, polls: bool
+    ) -> None:
+        """What came is kept, whatever became of the other calls. In the order in which the leases were made there."""
+        failures = [each for each in answers if isinstance(each, BaseException)]
+        for failure in failures:
+            if not isinstance(failure, TandemqError):
+                raise failure
+        leases = sorted((each for each in answers if not isinstance(each, BaseException)), key=_lease_of)
+        if leases:
+            self._on_rows([row for rows in leases for row in rows], most, polls=polls)
+        for failure in failures[:1]:
+            assert isinstance(failure, TandemqError), "looked at above"
+            self._on_failed(kept, failure)
 
     async def _dequeue(self, kept: KeptProxy, most: int, wait_s: float) -> Sequence[DeliveredMessage]:
         request = DequeueRequest(
@@ -282,7 +299,7 @@ class FarTap:
         if self._is_closed:
             return
         if self._is_left:
-            self._back.extend(rows)
+            self.member.back.extend(rows)
             self._see_to_leases(monotonic_ms())
             return
         self.member.set(HEARD)
@@ -296,12 +313,12 @@ class FarTap:
     def _give_back(self) -> None:
         if self.member.heads:
             self._window, self._all_taken = 1, False
-            self._back.extend(self.member.give_back())
+            self.member.give_back()
 
     def _see_to_leases(self, now_ms: int) -> None:
         member = self.member
         renews = bool(member.heads) and now_ms - self._leased_ms >= RENEW_MS
-        later = (renews or self._back) and now_ms >= self._settle_again_ms
+        later = (renews or self.member.back) and now_ms >= self._settle_again_ms
         if (later or member.claims) and self._settling is None and not self._is_closed:
             self._settling = self.far.members.node.spawn(self._settle(renews=renews))
 
@@ -314,7 +331,7 @@ class FarTap:
         while claims and len(parts) < SETTLEMENTS_MAX:
             claim = claims.popleft()
             if claim.consumer.waiter.cancelled:
-                self._back.extend(claim.lease.rows)
+                self.member.back.extend(claim.lease.rows)
                 continue
             (part,) = _settlements(claim.lease.rows, OUTCOME_EXTEND)
             if extension_ms := claim.consumer.duration_ms or own_ms:
@@ -322,11 +339,13 @@ class FarTap:
             parts.append(_Part(part, claim.lease.rows, claim))
         if renews:
             self._window, self._all_taken = 1, False
+            if self.member.holder is not None:  # their lease is a consumer's too, and ends when his part does
+                self.member.give_back()
             for part in _settlements(self.member.heads, OUTCOME_EXTEND):
                 part.extension.CopyFrom(_duration(HEAD_MS))
                 rows = [row for row in self.member.heads if row.lease_id == part.lease_id]
                 parts.append(_Part(part, rows, None))
-        back, self._back = self._back, []
+        back, self.member.back = self.member.back, []
         returned = _settlements(back, OUTCOME_RELEASE)
         parts += [_Part(part, [row for row in back if row.lease_id == part.lease_id], None) for part in returned]
         return parts
@@ -359,7 +378,7 @@ class FarTap:
                 kept.manager.doubt(kept.standing)
             self._on_unsettled(parts)
             if error.definite and not error.retryable:
-                self._back.clear()  # there is no such queue, or nothing of it is given to this manager
+                self.member.back.clear()  # there is no such queue, or nothing of it is given to this manager
         finally:
             self._settling = None
         if self._is_left:
@@ -382,12 +401,12 @@ class FarTap:
         for part in parts:
             if part.claim is not None:
                 self._deliver(part.claim, [])
-                self._back.extend(part.rows)
+                self.member.back.extend(part.rows)
             elif part.settlement.outcome == OUTCOME_RELEASE:
-                self._back.extend(part.rows)
+                self.member.back.extend(part.rows)
         self._give_back()
         self._settle_again_ms = monotonic_ms() + AGAIN_MS
-        del self._back[: -2 * WINDOW_MAX]  # the older ones return when their leases end
+        del self.member.back[: -2 * WINDOW_MAX]  # the older ones return when their leases end
 
     def _deliver(self, claim: FarClaim, rows: Sequence[DeliveredMessage]) -> None:
         """These are leased to the consumer as long as it may have them; the others of its claim are lost to it."""
@@ -395,7 +414,7 @@ class FarTap:
         lost = len(claim.lease.rows) - len(rows)
         member.count(returned=lost)
         if far.members.is_late() or not far.domain.mastership.commit.can_read or consumer.waiter.cancelled:
-            self._back.extend(rows)
+            self.member.back.extend(rows)
             return
         if lost and not consumer.one_shot:
             far.domain.consumers.take_back(consumer, lost)
@@ -408,6 +427,20 @@ class FarTap:
                 consumer.waiter.deliver(lease)
         elif consumer.one_shot:
             consumer.waiter.answer(Moved(f"{member.target} has given these messages to others; repeat the call"))
+
+
+def parts_of(wanted: Sequence[int], most: int) -> list[int]:
+    """Messages of one lease for each who waits, most of `most` together. A lease has one holder (M7)."""
+    parts: list[int] = []
+    for each in wanted[:CALLS_AT_ONCE]:
+        if most > 0:
+            parts.append(min(each, most))
+            most -= parts[-1]
+    return parts
+
+
+def _lease_of(rows: Sequence[DeliveredMessage]) -> int:
+    return rows[0].lease_id if rows else 0
 
 
 def _is_sound(row: DeliveredMessage) -> bool:

@@ -50,11 +50,18 @@ class Taker:
     """A consumer of the macro queue and what it was handed."""
 
     def __init__(
-        self, pair: Pair, name: str = "c", *, credit: int = 1, one_shot: bool = False, member: str = "a"
+        self,
+        pair: Pair,
+        name: str = "c",
+        *,
+        credit: int = 1,
+        one_shot: bool = False,
+        member: str = "a",
+        lease_ms: int = 500,
     ) -> None:
         self.pair, self.waiter = pair, Waiter()
         self.consumer = Consumer(
-            self.waiter, "m", name.encode(), 500, credit_messages=credit, credit_bytes=1 << 20, one_shot=one_shot,
+            self.waiter, "m", name.encode(), lease_ms, credit_messages=credit, credit_bytes=1 << 20, one_shot=one_shot,
             member=member,
         )  # fmt: skip
         assert pair.master is not None

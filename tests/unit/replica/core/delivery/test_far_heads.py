@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from tests.support.pair import Pair
 
 LEASE = 7 << 40 | 1
+LONG_MS = 30_000
 
 
 class Woken:
@@ -152,17 +153,39 @@ def test_a_delivery_has_messages_of_one_lease_and_no_more_than_its_credit() -> N
     pair, member = beside(low=1)
     come(pair, member, 1, 2, 3)
     come(pair, member, 4, lease_id=LEASE + 1)
-    Taker(pair, credit=2)
+    taker = Taker(pair, credit=2, lease_ms=LONG_MS)
     assert claimed(member) == [[1, 2]]
-    Taker(pair, "c2", credit=5)
+    assert [row.index for row in member.heads] == [3, 4]
+    for _ in range(2):
+        taker.ask()
     assert claimed(member) == [[1, 2], [3], [4]]
+
+
+def test_a_lease_is_one_consumers_and_what_he_leaves_of_it_goes_back() -> None:
+    """It has one end: the time that another one asks for would be his too, and what he holds come again under it."""
+    pair, member = beside(low=1)
+    come(pair, member, 1, 2)
+    come(pair, member, 3, lease_id=LEASE + 1)
+    Taker(pair, "c1", lease_ms=LONG_MS)
+    Taker(pair, "c2", credit=5, lease_ms=LONG_MS)
+    assert claimed(member) == [[1]]
+    assert ([row.index for row in member.back], member.state) == ([2, 3], IDLE), "in their order, so the third one too"
+    come(pair, member, 2, 3, lease_id=LEASE + 2)
+    assert claimed(member) == [[1], [2, 3]]
+
+
+def test_what_is_left_of_a_short_lease_goes_back_at_once() -> None:
+    pair, member = beside(low=1)
+    come(pair, member, 1, 2)
+    Taker(pair, lease_ms=200)
+    assert (claimed(member), [row.index for row in member.back]) == ([[1]], [2])
 
 
 def test_ages_are_compared_with_what_is_here() -> None:
     pair, member = beside(pb.MACRO_POLICY_CHRONOLOGICAL, own=0)
     send(pair, "own")
     come(pair, member, 1, at_ms=1)
-    come(pair, member, 2, at_ms=10**14)
+    come(pair, member, 2, at_ms=10**14, lease_id=LEASE + 1)
     taker = Taker(pair)
     assert (taker.got, claimed(member)) == ([], [[1]])
     taker.ask()
@@ -176,9 +199,9 @@ def test_the_turn_goes_round_all_members() -> None:
     send(pair, "one", 2)
     send(pair, "two", 2)
     come(pair, member, 1)
-    come(pair, member, 2, 3)
+    come(pair, member, 2, lease_id=LEASE + 1)
     taker, seen = Taker(pair), list[str]()
-    for number in range(6):
+    for number in range(6):  # each call is a consumer of its own
         seen = [*taker.got, *("p" for _ in member.claims)]
         assert len(seen) == number + 1
         if number == 2:

@@ -17,7 +17,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from replica.core.delivery.far_heads import AWAY, HEARD, LATE, MISFIT, FarMember
 from replica.core.state.outcomes import FarLease, Moved
 from replica.services.proxies.far_heads import FarMembers
-from replica.services.proxies.far_tap import HEAD_MS
+from replica.services.proxies.far_tap import CALLS_AT_ONCE, HEAD_MS, parts_of
 from replica.services.proxies.standing import OPEN, ProxyFault, ProxyStanding
 from tandemq.ambient import monotonic_ms
 from tandemq.errors import error_of
@@ -283,3 +283,10 @@ def test_a_member_is_known_by_its_proxy() -> None:
     _, east_member = beside(low=1)
     assert (east_member.name, east_member.target) == ("p", "//west/orders")
     assert east_member.state == pb.FAR_STATE_UNSPECIFIED
+
+
+def test_each_who_waits_has_a_lease_of_his_own_asked_for() -> None:
+    assert parts_of([1, 1, 5], 4) == [1, 1, 2]
+    assert parts_of([5, 1], 3) == [3]
+    assert parts_of([1] * 20, 100) == [1] * CALLS_AT_ONCE
+    assert parts_of([], 4) == []
