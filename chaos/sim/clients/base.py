@@ -120,7 +120,7 @@ class SimClient(ABC):
 
     @property
     def book(self) -> Book:
-        return self.run.books[self.queue]
+        return self.run.book_of(self.queue)
 
     def connect(self, only: str = "") -> aio.Client:
         """The SDK on the simulated network; `only`: through one member, which asks the master for us."""

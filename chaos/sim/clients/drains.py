@@ -14,10 +14,12 @@ from chaos.sim.judges.macro_points import BLOCKED, MACRO, SETTLED_AT_MACRO
 from chaos.sim.judges.sides import SIDED
 from chaos.sim.pair.books import ANSWERS, FATED, MOVING, REQUESTS, Received, message_of, payload_of
 from chaos.sim.pair.plan import ClientPlan
+from chaos.sim.pair.run import NEAR
 from replica.core.messages.copies import REASON
 from tandemq.client.delivery import MessageBatch
 from tandemq.client.settling import Act
 from tandemq.errors import LeaseLost, TandemqError
+from tandemq.far_leases import is_far, lease_there
 from tandemq.v1 import queue_service_pb2 as pb
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from tandemq import aio
     from tandemq.client.macros import Macro
 
+HEADS_S = 7.0
+"""By then every lease of a head, and of a consumer that has died, has ended."""
 COPIES_S = 2.0
 """For so long copies of the last answers may be on their way to the queue that was named for them."""
 DRAIN_NUMBER = 999
@@ -37,7 +41,8 @@ class Drain(SimClient):
     """Takes everything that is left, of every queue, at the end."""
 
     def __init__(self, pair: Pair, memory: Memory) -> None:
-        super().__init__(pair, memory, ClientPlan("drain", "drain", ()))
+        name = "drain" if pair.run.pair_name == NEAR else f"drain of {pair.run.pair_name}"
+        super().__init__(pair, memory, ClientPlan(name, "drain", ()))
 
     async def work(self, client: aio.Client) -> None:
         await self._empty_macros(client)
@@ -62,31 +67,36 @@ class Drain(SimClient):
                 continue
             while True:
                 ready = await self._ready(client, macro)
-                if await self._take_some(client, macro.name):
+                wait_s = HEADS_S if any(name in self.run.proxied for name in ready) else 0.0
+                if await self._take_some(client, macro.name, wait_s):
                     continue
                 if ready:
                     self.run.violation(BLOCKED, f"messages of {ready} are ready, and {macro.name} gives none")
                 break
         for name in sorted({member.queue for macro in await client.list_macros() for member in macro.members}):
-            if not (await client.get_queue(name)).open_members:
+            if name not in self.run.proxied and not (await client.get_queue(name)).open_members:
                 await client.open_queue(name)
 
     async def _ready(self, client: aio.Client, macro: Macro) -> list[str]:
-        """Open members that have something to give."""
+        """Open members that have something to give; those of another pair also what is leased, as heads perhaps."""
         found = [await client.get_queue(member.queue) for member in macro.members]
-        return [info.name for info in found if info.open_members and info.ready]
+        return [
+            info.name
+            for info in found
+            if info.open_members and (info.length if info.name in self.run.proxied else info.ready)
+        ]
 
-    async def _take_some(self, client: aio.Client, queue: str) -> bool:
+    async def _take_some(self, client: aio.Client, queue: str, wait_s: float) -> bool:
         """Of a macro queue, what one of its members gives; whether any did."""
-        batch = await client.dequeue(queue, 1000, lease=timedelta(seconds=30))
+        batch = await client.dequeue(queue, 1000, lease=timedelta(seconds=30), wait=timedelta(seconds=wait_s))
         if not batch:
             return False
-        book, indexes = self.run.books[batch.queue], [each.index for each in batch]
+        book, indexes = self.run.book_of(batch.queue), [each.index for each in batch]
         taken = [Received(each.index, each.payload, each.delivery_count) for each in batch]
-        book.took(self.now_s, self.plan.name, taken, batch.lease_id, waited=True)
+        book.took(self.now_s, self.plan.name, taken, lease_there(batch.lease_id), waited=True)
         book.done_with(self.now_s, indexes)
         acks = [(Act(batch.lease_id, pb.OUTCOME_ACK), batch.ranges())]
-        for lost in await client.settle(queue, acks):
+        for lost in await client.settle(batch.queue if is_far(batch.lease_id) else queue, acks):
             raise lost.error
         book.settled(self.now_s, indexes)
         self.run.sometimes(SETTLED_AT_MACRO)

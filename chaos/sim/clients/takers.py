@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 from chaos.checker import READ_BOUND_S
 from chaos.history import Message
 from chaos.sim.clients.base import SimClient, number_of
+from chaos.sim.judges.proxy_points import SETTLED, Given
 from chaos.sim.pair.books import Received, Repetition, message_of
 from chaos.sim.pair.plan import Call, ClientPlan
 from tandemq.client.delivery import MessageBatch
 from tandemq.client.settling import Act, Lost, Range, merge
 from tandemq.errors import Closed, LeaseLost, TandemqError
+from tandemq.far_leases import is_far, lease_there
 from tandemq.v1 import queue_service_pb2 as pb
 
 if TYPE_CHECKING:
@@ -51,10 +53,22 @@ class Taker(SimClient):
             text = f"{self.plan.name} was given {len(batch)} of {self.queue}, and wanted {most}"
             self.run.violation("no more than was asked for", text)
 
+    def took(self, batch: MessageBatch, *, waited: bool, until_s: float = 0.0, call: int = 0) -> None:
+        """Writes down what it was given; of a queue of another pair that is in the books there."""
+        taken = [Received(each.index, each.payload, each.delivery_count) for each in batch]
+        lease_id, asked_ms = lease_there(batch.lease_id), self.lease // MILLISECOND
+        if is_far(batch.lease_id):
+            given = Given(self.now_s, self.plan.name, call, lease_id, tuple(each.index for each in batch), asked_ms)
+            self.memory.elsewhere.given.append(given)
+            asked_ms = 0  # it was a head for a while before
+        self.run.book_of(batch.queue).took(
+            self.now_s, self.plan.name, taken, lease_id, waited=waited, until_s=until_s, asked_ms=asked_ms
+        )
+
     async def carry_out(self, call: Call, batch: MessageBatch, settle: Settle) -> None:
         """What the plan says about these messages."""
         lease_id, then = batch.lease_id, str(call.args.get("then", "ack"))
-        book = self.run.books[batch.queue]  # of the member, where it was a macro queue that gave it
+        book = self.run.book_of(batch.queue)  # of the member, where it was a macro queue that gave it
         if not lease_id:
             return
         indexes = [each.index for each in batch]
@@ -82,6 +96,8 @@ class Taker(SimClient):
             done_now = [index for index in indexes if index not in refused]
             book.settled(self.now_s, done_now)
             book.acknowledged.update(done_now)
+            if is_far(lease_id) and done_now:
+                self.run.sometimes(SETTLED)
             if then == "late" and done_now:
                 self.run.sometimes("acknowledged after the lease had ended, and accepted")
             if refused:
@@ -98,7 +114,7 @@ class Taker(SimClient):
             if lost & done:
                 self.run.violation("a settlement is repeated", f"{sorted(lost & done)} of {self.queue} were refused")
         elif then == "both":
-            self.run.books[batch.queue].rejecting.update(each.index for each in batch)
+            self.run.book_of(batch.queue).rejecting.update(each.index for each in batch)
             lost = await settle(Act(ack.lease_id, pb.OUTCOME_REJECT), batch.ranges())
             if done:
                 self.run.sometimes("acknowledged, then rejected")
@@ -149,10 +165,7 @@ class Consumer(Taker):
                     return  # its lease ends by time
                 self.wanted(batch, int(args.get("credit", 20)))
                 self.busy = True
-                taken = [Received(each.index, each.payload, each.delivery_count) for each in batch]
-                asked_ms = self.lease // MILLISECOND
-                book = self.run.books[batch.queue]
-                book.took(self.now_s, self.plan.name, taken, batch.lease_id, waited=False, asked_ms=asked_ms)
+                self.took(batch, waited=False)
                 call = self.calls[self.at] if self.at < len(self.calls) else ACK
                 self.at += 1
                 self.counted(call)
@@ -177,12 +190,15 @@ class Dequeuer(Taker):
         super().__init__(pair, memory, plan)
         self.given: dict[int, MessageBatch] = {}
         """The first answer to each call."""
+        self.homes: dict[int, str] = {}
+        """Lease: the queue that gave it, or its proxy."""
         self.asked_s: dict[int, float] = {}
         """When each call was made first, in an earlier life perhaps: its lease did not begin before."""
 
     async def work(self, client: aio.Client) -> None:
         async def settle(act: Act, ranges: Sequence[Range]) -> set[int]:
-            lost = await client.settle(self.queue, [(act, ranges)])
+            name = self.homes[act.lease_id] if self.plan.args.get("by_member") else self.queue
+            lost = await client.settle(name, [(act, ranges)])
             for each in lost:
                 self.expects(each.error)
             return {index for each in lost for index in _indexes(each.ranges)}
@@ -207,11 +223,8 @@ class Dequeuer(Taker):
         if batch is None:
             return MessageBatch(self.queue, 0, ())
         self.answered(asked_s)
-        taken = [Received(each.index, each.payload, each.delivery_count) for each in batch]
-        until_s, asked_ms = self._until_s(), self.lease // MILLISECOND
-        self.run.books[batch.queue].took(
-            self.now_s, self.plan.name, taken, batch.lease_id, waited=True, until_s=until_s, asked_ms=asked_ms
-        )
+        self.took(batch, waited=True, until_s=self._until_s(), call=self.at + 1)
+        self.homes[batch.lease_id] = batch.queue
         if not batch:
             self.run.count("empty")
             return batch
@@ -249,8 +262,8 @@ class Dequeuer(Taker):
         outdated = not batch and asked.epoch() < client.epoch()
         if asked is not client:
             await asked.close()
-        if batch is None:
-            return
+        if batch is None or is_far(known.lease_id) or is_far(batch.lease_id):
+            return  # heads of another pair are no record here: they may be others, and these come again (M7)
         if batch:
             self.run.sometimes("a Dequeue repeated after its answer, at either member")
         before = {each.index: each.payload for each in known}
@@ -265,7 +278,7 @@ class Dequeuer(Taker):
             )
         if known.lease_id and self.now_s < self._until_s() and not outdated:
             held = {each.index: message_of(each.payload) for each in known}
-            self.run.books[known.queue].repetitions.append(Repetition(self.plan.name, held, frozenset(after)))
+            self.run.book_of(known.queue).repetitions.append(Repetition(self.plan.name, held, frozenset(after)))
 
     def _until_s(self) -> float:
         """The lease of this call did not begin before it was made, and no failover makes it shorter."""

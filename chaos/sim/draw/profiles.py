@@ -9,7 +9,8 @@ in "publications" they stage rows and take numbered batches, in "readers" and
 "late_readers" they read the journal while it is trimmed; in "rebuilt" they go on in a pair that was formed anew; in
 "units" they take and put by one call; in "twins" one at each member acts on what its side gives it; in "links_between"
 they send to a second pair, which is struck too; in "reactions" they cancel, move and change what was sent before;
-in "gathering" they send the members of groups; in "macro" they use queues that stand for many.
+in "gathering" they send the members of groups; in "macro" they use queues that stand for many, and in "proxies" queues
+of a second pair by names of the first.
 In "lying" a disk loses its last writes in silence, as both members stop.
 In "steps" two or three faults fall into each promotion and handoff. In "rot" members keep little of the log in memory,
 and bits turn over on their disks while they run. In "resync" an operator has members take everything anew.
@@ -73,6 +74,8 @@ class Profile:
     """How often a member dies or freezes; two or three things more go wrong after each of these, and of the orders."""
 
 
+BETWEEN = ("link_cut", "hang", "impostor")
+"""Kinds that say themselves which pair they strike."""
 FEATURE_FAULTS = MappingProxyType(
     {
         "kill_in_sync": 4,
@@ -305,7 +308,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
             is_apart=True,
         ),
         "proxies": Profile(
-            {**PIPELINE_FAULTS, "crash": 6, "cut": 2, "link_cut": 8},
+            {**PIPELINE_FAULTS, "crash": 6, "cut": 2, "link_cut": 8, "hang": 4, "impostor": 3},
             faults=(3, 12),
             settings={"checkpoint_bytes": 3_000, "links": 1},
             clients=draw_proxies,
@@ -427,7 +430,7 @@ def draw(profile: str, seed: int) -> Plan:
     faults += [Fault(aside.randrange(SAFETY_MS), name, *KINDS[name].kind.draw(aside)) for name in how.beside]
     others = random.Random(f"{seed}/other {profile}")
     for number, fault in enumerate(faults) if how.at_other else ():
-        if fault.kind != "link_cut" and others.random() < how.at_other:
+        if fault.kind not in BETWEEN and others.random() < how.at_other:
             faults[number] = replace(fault, target=at_other(fault.target))
     faults.sort(key=lambda fault: fault.at_ms)
     return Plan(seed, profile, dict(how.settings), tuple(faults), clients, SAFETY_MS)

@@ -1,10 +1,16 @@
-"""Draws what clients do that use a queue of another pair by the name of a proxy. It carries nothing out."""
+"""Draws what clients do that use queues of another pair: by the names of proxies, and by a macro queue that has them as
+members beside queues here. It carries nothing out.
+"""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
+from dataclasses import replace
 
-from chaos.sim.judges.proxies import SHARED
+from chaos.sim.draw.macros import GIVING
+from chaos.sim.judges.macro_points import MACRO
+from chaos.sim.judges.proxy_points import SECOND, SHARED
 from chaos.sim.pair.plan import Call, ClientPlan, Value
 from chaos.sim.pair.run import FAR
 
@@ -12,48 +18,123 @@ AGAIN = ("", "here", "a", "b")
 DEATH_SHARE = 0.3
 SENDS = 10
 """Calls of each sender."""
+OWN = ("n0", "n1")
+ALL = "all"
+VERBS = ("ack", "ack", "ack", "ack", "release", "drop", "late", "extend")
 
 
 def draw_proxies(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
-    """Senders and consumers that know one pair, a queue of the other one, and administrators of both."""
-    pick, found = stream.choice, list[ClientPlan]()
+    """Senders and consumers that know one pair, queues of both, and administrators of both."""
+    drawing = _Draw(stream, safety_ms)
+    drawing.setup()
+    drawing.callers()
+    if stream.random() < 0.8:
+        drawing.macro()
+    drawing.admins(handoffs)
+    return tuple(drawing.found)
 
-    def times(count: int) -> list[int]:
-        return sorted(stream.randrange(safety_ms) for _ in range(count))
 
-    def first(more: dict[str, Value]) -> dict[str, Value]:
-        return {"first": pick("ab"), "follow": stream.random() < 0.7, **more}
+def proxy_of(queue: str) -> str:
+    """A name of its own: the first pair has another queue of the same name."""
+    return f"to-{queue}"
 
-    def through(more: dict[str, Value]) -> dict[str, Value]:
+
+class _Draw:
+    def __init__(self, stream: random.Random, safety_ms: int) -> None:
+        self.stream, self.safety_ms = stream, safety_ms
+        self.found: list[ClientPlan] = []
+        self.numbers = 0
+
+    def setup(self) -> None:
+        """The queues there, and a proxy of each; here one of the same name, which nothing of that may enter."""
+        near, far = list[Call](), list[Call]()
+        for queue in (SHARED, SECOND):
+            far.append(Call(0, "create", {"queue": queue}))
+            near.append(Call(0, "create", {"queue": queue}))
+            near.append(Call(0, "proxy", {"queue": proxy_of(queue), "target": f"//{FAR}/{queue}"}))
+        near += [Call(0, "create", {"queue": queue}) for queue in OWN]
+        self.found.append(ClientPlan("setup0", "setup", tuple(near), self._first({})))
+        self.found.append(ClientPlan("setup1", "setup", tuple(far), self._first({"pair": FAR})))
+
+    def callers(self) -> None:
+        """Who uses one queue of the other pair by its proxy."""
+        pick, chance = self.stream.choice, self.stream.random
+        for _ in range(pick((1, 2))):
+            self.sender("caller", self._through(SHARED))
+        if chance() < 0.7:
+            self.sender("producer", self._through(SHARED))
+        taking: dict[str, Value] = {"lease_ms": 700, "credit": pick((1, 5)), "named": True}
+        if chance() < 0.6:
+            takes = tuple(Call(0, "take", {"then": "ack", "hold_ms": pick((1, 50))}) for _ in range(8))
+            self._add("consumer", takes, self._through(SHARED) | taking)
+        self.taker(self._through(SHARED) | {"lease_ms": 700}, ("ack",))
+
+    def macro(self) -> None:
+        """Consumers of a macro queue over queues of both pairs, and who sends to its members."""
+        pick, chance = self.stream.choice, self.stream.random
+        own, far = list(OWN[: pick((1, 2))]), [proxy_of(SECOND)]
+        if chance() < 0.3:
+            far.append(proxy_of(SHARED))
+        members = [*own, *far]
+        self.stream.shuffle(members)
+        made: dict[str, Value] = {"queue": ALL, "producer": False, "policy": pick(GIVING), "members": " ".join(members)}
+        made["priorities"] = " ".join(str(pick((0, 5, 9))) for _ in members)
+        self.found[0] = replace(self.found[0], calls=(*self.found[0].calls, Call(0, MACRO, made)))
+        for queue in own:
+            self.sender(pick(("caller", "producer")), self._first({"queue": queue}))
+        by_proxy = chance() < 0.5
+        self.sender("caller", self._through(SECOND) if by_proxy else self._first({"pair": FAR, "queue": SECOND}))
+        verbs = VERBS if chance() < 0.6 else ("ack",)
+        for _ in range(pick((1, 2, 3))):
+            lease: dict[str, Value] = {"lease_ms": pick((200, 700, 2_000)), "by_member": len(far) > 1 or chance() < 0.5}
+            self.taker(self._first({"queue": ALL, **lease}), verbs)
+        if chance() < 0.5:
+            takes = tuple(Call(0, "take", self._verb(verbs)) for _ in range(8))
+            args: dict[str, Value] = {"lease_ms": pick((200, 700, 2_000)), "credit": pick((1, 3, 10))}
+            self._add("consumer", takes, self._first({"queue": ALL, "named": chance() < 0.8, **args}))
+
+    def sender(self, role: str, args: dict[str, Value]) -> None:
+        calls = []
+        for at_ms in self._times(SENDS):
+            more: dict[str, Value] = {"again": self.stream.choice(AGAIN)} if role == "caller" else {}
+            calls.append(Call(at_ms, "send", {"count": self.stream.choice((1, 3)), **more}))
+        self.numbers += 1
+        self._add(role, self._with_deaths(calls), {"number": self.numbers, **args})
+
+    def taker(self, args: dict[str, Value], verbs: Sequence[str]) -> None:
+        pick, calls = self.stream.choice, []
+        for at_ms in self._times(12):
+            wanted: dict[str, Value] = {"max": pick((1, 2, 4)), "wait_ms": pick((0, 300, 2_000))}
+            calls.append(Call(at_ms, "take", wanted | self._verb(verbs)))
+        self._add("taker", self._with_deaths(calls), args)
+
+    def admins(self, handoffs: int) -> None:
+        for pair in ("", FAR):
+            if handoffs or self.stream.random() < 0.5:
+                times = self._times(handoffs or self.stream.choice((1, 2)))
+                given = [{"via": self.stream.choice(("a", "b", "both")), "dry_run": False} for _ in times]
+                calls = tuple(Call(at, "handoff", dict(args)) for at, args in zip(times, given, strict=True))
+                self._add("admin", calls, self._first({"pair": pair} if pair else {}))
+
+    def _verb(self, verbs: Sequence[str]) -> dict[str, Value]:
+        return {"then": self.stream.choice(verbs), "hold_ms": self.stream.choice((1, 50, 300))}
+
+    def _first(self, more: dict[str, Value]) -> dict[str, Value]:
+        return {"first": self.stream.choice("ab"), "follow": self.stream.random() < 0.7, **more}
+
+    def _through(self, queue: str) -> dict[str, Value]:
         """Its queue is of the other pair, and its books too; its calls go to this one."""
-        return first({"pair": FAR, "through": True, "queue": SHARED, **more})
+        return self._first({"pair": FAR, "through": True, "queue": proxy_of(queue)})
 
-    def with_deaths(calls: list[Call]) -> tuple[Call, ...]:
-        if stream.random() < DEATH_SHARE:
-            calls = [*calls, Call(stream.randrange(safety_ms), "die", {"down_ms": pick((5, 100, 1_500))})]
+    def _times(self, count: int) -> list[int]:
+        return sorted(self.stream.randrange(self.safety_ms) for _ in range(count))
+
+    def _with_deaths(self, calls: list[Call]) -> tuple[Call, ...]:
+        if self.stream.random() < DEATH_SHARE:
+            down_ms = self.stream.choice((5, 100, 1_500))
+            calls = [*calls, Call(self.stream.randrange(self.safety_ms), "die", {"down_ms": down_ms})]
         return tuple(sorted(calls, key=lambda call: call.at_ms))
 
-    made: dict[str, Value] = {"queue": SHARED, "target": f"//{FAR}/{SHARED}"}
-    found.append(ClientPlan("setup0", "setup", (Call(0, "proxy", made),), first({})))
-    found.append(ClientPlan("setup1", "setup", (Call(0, "create", {"queue": SHARED}),), first({"pair": FAR})))
-    for number in range(pick((1, 2))):
-        calls = [Call(at_ms, "send", {"count": pick((1, 3)), "again": pick(AGAIN)}) for at_ms in times(SENDS)]
-        found.append(ClientPlan(f"caller{number}", "caller", with_deaths(calls), through({"number": number + 1})))
-    if stream.random() < 0.7:
-        calls = [Call(at_ms, "send", {"count": pick((1, 3))}) for at_ms in times(SENDS)]
-        found.append(ClientPlan("producer0", "producer", with_deaths(calls), through({"number": 8})))
-    taking: dict[str, Value] = {"lease_ms": 700, "credit": pick((1, 5)), "named": True}
-    if stream.random() < 0.6:
-        takes = [Call(0, "take", {"then": "ack", "hold_ms": pick((1, 50))}) for _ in range(8)]
-        found.append(ClientPlan("consumer0", "consumer", tuple(takes), through(taking)))
-    takes = [
-        Call(at_ms, "take", {"then": "ack", "max": pick((1, 4)), "wait_ms": pick((0, 300)), "hold_ms": 1})
-        for at_ms in times(6)
-    ]
-    found.append(ClientPlan("taker0", "taker", with_deaths(takes), through({"lease_ms": 700})))
-    for number, pair in enumerate(("", FAR)):
-        if handoffs or stream.random() < 0.5:
-            given = {"via": pick(("a", "b", "both")), "dry_run": False}
-            calls = [Call(at_ms, "handoff", dict(given)) for at_ms in times(handoffs or pick((1, 2)))]
-            found.append(ClientPlan(f"admin{number}", "admin", tuple(calls), first({"pair": pair} if pair else {})))
-    return tuple(found)
+    def _add(self, role: str, calls: tuple[Call, ...], args: dict[str, Value]) -> None:
+        name = f"{role}{sum(1 for each in self.found if each.role == role)}"
+        self.found.append(ClientPlan(name, role, calls, args))

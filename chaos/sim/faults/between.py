@@ -1,19 +1,22 @@
-"""Kinds of fault that strike what is between two pairs, one class each, as in `machines`."""
+"""Kinds of fault that strike what is between two pairs, or the second one as a whole, one class
+each, as in `machines`.
+"""
 
 from __future__ import annotations
 
 import random
 from typing import TYPE_CHECKING
 
-from chaos.sim.faults.kinds import OTHER, Drawn
+from chaos.sim.faults.kinds import MEMBERS, OTHER, Drawn
 from chaos.sim.faults.machines import _after, _spread
+from chaos.sim.pair.member import endpoint_of
 
 if TYPE_CHECKING:
     from chaos.sim.pair.members import Pair
     from chaos.sim.pair.plan import Fault
 
 BETWEEN = ("ab",)
-"""Links lead from one pair to the other."""
+"""Links and proxies lead from one pair to the other."""
 
 
 class LinkCut:
@@ -46,3 +49,45 @@ class LinkCut:
                     network.cut(*ends)
                     _after(pair, fault, "for_ms", lambda ends=ends: network.heal(*ends))  # type: ignore[misc]  # bound now
         return struck
+
+
+class Hang:
+    """Both members of the second pair stand still (SIGSTOP): it takes calls, and answers none."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return "".join(OTHER), {"for_ms": _spread(stream, 400, 1_500, 3_500)}
+
+    @staticmethod
+    def strike(pair: Pair, fault: Fault) -> bool:
+        struck = [each for each in pair.members.values() if each.process is not None and not each.process.paused]
+        for member in struck:
+            member.pause()
+            _after(pair, fault, "for_ms", member.resume)
+        return bool(struck)
+
+
+class Impostor:
+    """Where the first pair knows the second one, another manager answers: a member of the first pair itself."""
+
+    @staticmethod
+    def draw(stream: random.Random) -> Drawn:
+        return "ab", {"to": stream.choice(MEMBERS), "for_ms": _spread(stream, 100, 900, 2_500)}
+
+    @staticmethod
+    def strike(pair: Pair, fault: Fault) -> bool:
+        network, stream = pair.run.network, pair.run.plan.stream(f"impostor {fault.at_ms}")
+        if network.moved:
+            return False
+        for machine, other in ((machine, other) for machine in fault.target for other in OTHER):
+            network.move(machine, endpoint_of(other), endpoint_of(str(fault.args["to"])), stream)
+        _after(pair, fault, "for_ms", lambda: heal(pair))
+        return True
+
+
+def heal(pair: Pair) -> None:
+    """Each address leads where it led at first."""
+    network = pair.run.network
+    stream = pair.run.plan.stream(f"impostors end {network.loop.now}")
+    for machine, address in list(network.moved):
+        network.move(machine, address, "", stream)

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from chaos.sim.faults.between import BETWEEN, LinkCut
+from chaos.sim.faults import between
+from chaos.sim.faults.between import BETWEEN, Hang, Impostor, LinkCut
 from chaos.sim.faults.disks import (
     BitFlip,
     BitRot,
@@ -72,6 +73,8 @@ KINDS: Mapping[str, Entry] = MappingProxyType(
         "client_cut": Entry(ClientCut),
         "reset": Entry(Reset, ENDS),
         "link_cut": Entry(LinkCut, BETWEEN, is_apart=True),
+        "hang": Entry(Hang, BETWEEN, is_apart=True),
+        "impostor": Entry(Impostor, BETWEEN, is_apart=True),
         "slow_link": Entry(SlowLink, DIRECTIONS),
         "register_away": Entry(RegisterAway, ("a", "b", "ab")),
         "register_down": Entry(RegisterDown, ("register",)),
@@ -119,6 +122,7 @@ def heal_all(pair: Pair) -> None:
     for source, target in list(pair.run.network.directions):
         pair.run.network.heal(source, target)
         pair.run.network.direction(source, target).hostile_s = 0.0
+    between.heal(pair)
     pair.run.registers.up()
     for member in pair.members.values():
         member.machine.disk.heal()

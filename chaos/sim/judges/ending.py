@@ -177,7 +177,8 @@ def checks_of(book: Book) -> tuple[checker.Check, ...]:
     if book.kind in FATED or book.kind == LINK:
         return (checker.order_is_real,)
     found = OF_QUEUE if book.kind in ("plain", "two", "ordered", sides.SIDED, macro_points.RANKED) else OF_ANY_QUEUE
-    if book.kind in ("ordered", macro_points.RANKED, sides.SIDED) or len(book.consumers - {"drain"}) > 1:
+    consumers = [each for each in book.consumers if not each.startswith("drain")]
+    if book.kind in ("ordered", macro_points.RANKED, sides.SIDED) or len(consumers) > 1:
         # What one of them was given and never got goes to another one late, and as a first delivery; groups are asked
         # about one by one. What is selected for sides goes by priority, as the log is asked about; `sides` asks for one
         # order of numbers.

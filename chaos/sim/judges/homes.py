@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from chaos.sim.judges.links import AT_SOURCE, AT_TARGET, AWAY, FOUND_AGAIN
 from chaos.sim.judges.macro_points import POINTS as MACRO_POINTS
-from chaos.sim.judges.proxies import POINTS as PROXY_POINTS
+from chaos.sim.judges.proxy_points import POINTS as PROXY_POINTS
 from chaos.sim.judges.rights_points import POINTS as RIGHTS_POINTS
 from chaos.sim.judges.rows import UNIT_AT_TAKEOVER
 from chaos.sim.judges.sides import BY_QUESTION, KNOWN_OUTPUT, OTHERS_STATE, OVER_TAKEOVER, PLACE_LOST, SUSPENDED_SIDE

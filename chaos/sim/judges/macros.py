@@ -66,6 +66,8 @@ class _Macro:
     """In which that was."""
     groups: dict[str, int] = field(default_factory=dict)
     """The member of each group, since the members changed last."""
+    has_far: bool = False
+    """Members at another pair: whose turn is behind one of them the master alone knows."""
     weighed: int = 0
     """Version of the table that the last batch was dealt by."""
 
@@ -129,7 +131,9 @@ class Macros:
         found = self._macros[op.macro_id]
         if self._used:
             self.points.add(CHANGED)
-        if op.action == pb.MACRO_ACTION_ADD:
+        if op.action == pb.MACRO_ACTION_ADD_PROXY:
+            found.has_far = True
+        elif op.action == pb.MACRO_ACTION_ADD:
             found.members[op.queue_id] = op.priority
             found.groups.clear()
         elif op.action == pb.MACRO_ACTION_REMOVE:
@@ -331,6 +335,8 @@ class Macros:
         was, and could be given; nobody knows that of what came after it.
         """
         first = taken[0]
+        if of.has_far and of.policy == macro.MACRO_POLICY_ROUND_ROBIN:
+            return ""
         if of.policy in IN_ORDER or of.policy == macro.MACRO_POLICY_ROUND_ROBIN:
             order = of.by_priority() if of.policy in IN_ORDER else of.in_turn()
             before = order[: order.index(shelf.queue_id)]

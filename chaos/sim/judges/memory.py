@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from chaos.sim.judges.invariants import Invariants
 from chaos.sim.judges.links import Links
 from chaos.sim.judges.places import Places
+from chaos.sim.judges.proxy_points import Elsewhere
 from chaos.sim.judges.publications import Publications
 from chaos.sim.judges.sides import Sides
 from chaos.sim.judges.units import Units
@@ -30,5 +31,7 @@ class Memory:
     sides: Sides = field(default_factory=Sides)
     weights: list[Asked] = field(default_factory=list)
     """What publishers and readers of routing weights asked and heard, in the order of their asking."""
+    elsewhere: Elsewhere = field(default_factory=Elsewhere)
+    """What macro queues gave of queues of another pair."""
     rights: list[Event] = field(default_factory=list)
     """What was asked and heard of rights, in the order of the asking."""

@@ -10,7 +10,7 @@ import contextlib
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from chaos.sim.judges import macro_points, proxies, rights_points
+from chaos.sim.judges import macro_points, proxy_points, rights_points
 from chaos.sim.judges.links import AT_SOURCE, AT_TARGET, AWAY, FOUND_AGAIN
 from chaos.sim.judges.sides import BY_QUESTION, KNOWN_OUTPUT, OTHERS_STATE, OVER_TAKEOVER, PLACE_LOST, SUSPENDED_SIDE
 from failover import handoff, promotion
@@ -112,7 +112,7 @@ NAMED = MappingProxyType(
         "a reaction repeated after its answer, at either member": "and it got the first answer",
         "a delayed message cancelled, moved or changed": "before its time",
         **macro_points.POINTS,
-        **proxies.POINTS,
+        **proxy_points.POINTS,
         BY_QUESTION: "K3: and both sides were given what it selected",
         SUSPENDED_SIDE: "K2: by its member alone, up to what that knew to be committed",
         OVER_TAKEOVER: "K2: nothing was taken back that it had acted on",

@@ -124,10 +124,22 @@ class Pipe:
 class Connection:
     """Between a client's process and a server's. `on_broken(side)` is called for each side once: 0 client, 1 server."""
 
-    __slots__ = ("broken", "client", "network", "noticed", "on_broken", "pipes", "server", "server_keepalive_s")
+    __slots__ = (
+        "address",
+        "broken",
+        "client",
+        "network",
+        "noticed",
+        "on_broken",
+        "pipes",
+        "server",
+        "server_keepalive_s",
+    )
 
     def __init__(self, network: Network, client: Process, server: Process, out: Direction, back: Direction) -> None:
         self.server_keepalive_s = SERVER_KEEPALIVE_S
+        self.address = ""
+        """That its client asked for."""
         self.network = network
         self.client, self.server = client, server
         self.pipes = (Pipe(self, out, server), Pipe(self, back, client))
@@ -221,6 +233,8 @@ class Network:
         """Address: machine, process, who takes a new connection."""
         self.machines: dict[str, str] = {}
         """Address: its machine, whether or not anybody listens."""
+        self.moved: dict[tuple[str, str], str] = {}
+        """Machine and address: the address that it reaches instead."""
         self.who: Callable[[str], str] = lambda _process: ""
         """Whose certificate a process has; empty: connections are plain."""
         self.dark: set[str] = set()
@@ -244,11 +258,12 @@ class Network:
 
     def connect(self, machine: str, client: Process, address: str) -> Connection | None:
         """A connection, or None where nobody listens. Whether the way is open shows only by what travels."""
-        listener = self.listeners.get(address)
+        listener = self.listeners.get(self.moved.get((machine, address), address))
         if listener is None:
             return None
         target, server, accept = listener
         connection = Connection(self, client, server, self.direction(machine, target), self.direction(target, machine))
+        connection.address = address
         if address in self.peer_ports:
             connection.server_keepalive_s = PEER_KEEPALIVE_S
         self.connections.append(connection)
@@ -259,7 +274,7 @@ class Network:
 
     def is_unreachable(self, machine: str, address: str) -> bool:
         """No packet of a connection that is to be made gets there and back."""
-        target = self.machines.get(address, "")
+        target = self.machines.get(self.moved.get((machine, address), address), "")
         return target in self.dark or self.direction(machine, target).cut or self.direction(target, machine).cut
 
     def is_silent(self, connection: Connection) -> bool:
@@ -293,6 +308,16 @@ class Network:
             for pipe in connection.pipes:
                 if pipe.direction is direction:
                     pipe.release()
+
+    def move(self, machine: str, address: str, to: str, chance: random.Random) -> None:
+        """That machine reaches another one at that address; empty: its own again. What is open there breaks."""
+        if to:
+            self.moved[machine, address] = to
+        else:
+            self.moved.pop((machine, address), None)
+        for connection in list(self.connections):
+            if connection.address == address and connection.pipes[0].direction.source == machine:
+                connection.reset(chance)
 
     def on_pause(self, process: Process) -> None:
         """Its machine still takes packets; nobody in it answers."""

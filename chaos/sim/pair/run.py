@@ -25,6 +25,7 @@ from tandemq.credentials import names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from chaos.sim.pair.books import Book
     from tandemq.client.places import JournalPosition
 
 LINK_MS = 0.2
@@ -66,6 +67,15 @@ class Run:
             self.network.who = who_is
         self.earlier: JournalPosition | None = None
         """Where its clients were in the journal of the pair that was there before."""
+        self.proxied = {
+            str(call.args["queue"]): str(call.args["target"]).rpartition("/")[2]
+            for client in self.clients
+            for call in client.calls
+            if call.kind == "proxy"
+        }
+        """Names of proxies at the first pair: the queue of the other one."""
+        self.beyond: Run | None = None
+        """Of the pair that its proxies lead to."""
         self.healed = False
         self.is_harmed = False
         """What was acknowledged may be on one disk alone, until the pair has been whole again."""
@@ -79,6 +89,7 @@ class Run:
         other.registers = SimRegister(self.plan.stream("register of the other pair"))
         other.pair_name = FAR
         other.begin()
+        self.beyond = other
         return other
 
     def begin(self) -> None:
@@ -88,6 +99,11 @@ class Run:
         self.books = Books()
         self.browsed: dict[str, dict[int, Message]] = {}
         """By queue and index, over all browsers."""
+
+    def book_of(self, queue: str) -> Book:
+        """Of a queue, or of the one that a proxy of that name leads to."""
+        there = self.proxied.get(queue)
+        return self.books[queue] if there is None else (self.beyond or self).books[there]
 
     def process(self, name: str, stream: random.Random) -> Process:
         """A process of that name, whose chance is that stream."""

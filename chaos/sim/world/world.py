@@ -52,7 +52,7 @@ from tandemq.client.places import JournalPosition
 from tandemq.config_links import Links
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from chaos.sim.clients.base import SimClient
@@ -100,10 +100,13 @@ class World:
 
         run.network.on_arrived = on_arrived if link is not None else looking[0].on_arrived
         run.network.on_item = tracers[0] if tracers else None
+        if proxied is not None and run.proxied:
+            run.network.on_item = proxied.watching(run.network.on_item)
         for pair, coverage in zip(self.pairs, looking, strict=True):
             self._listen(pair)
             for member in pair.members.values():
-                member.machine.on_event = _both(coverage.on_event, link.on_event) if link else coverage.on_event
+                hearing = [coverage.on_event, *(each.on_event for each in (link, proxied) if each is not None)]
+                member.machine.on_event = _all(hearing)
 
     def _begin(self) -> None:
         """Nothing was seen of these pairs yet, and nobody has worked with them."""
@@ -172,6 +175,8 @@ class World:
         loop, plan = self.loop, self.plan
         if not self._is_made():
             return self._end()
+        if self.proxies is not None:
+            self.proxies.start()
         if plan.settings.get("rebuilt"):
             self._lose_everything()
             if not self._is_made():
@@ -236,6 +241,8 @@ class World:
 
     def _heal(self) -> None:
         self.pair.run.note("", "healed", "everything works from here on")
+        if self.proxies is not None:
+            self.proxies.on_healed()
         for pair in self.pairs:
             pair.run.healed = True
         for pair in self.pairs:
@@ -251,6 +258,8 @@ class World:
         if self._until(lambda: all(client.is_done() for client in self.clients), 30.0):
             for drain in drains:
                 drain.start()
+                if self.pair.run.proxied:  # by its macro queues first, while the other pair has something
+                    self._until(drain.is_done, 60.0)
         if not self._until(lambda: all(drain.is_done() for drain in drains), 60.0):
             self.pair.run.violation("stuck", f"the queues are not drained: {self.describe()}")
         for pair in self.pairs:
@@ -264,6 +273,9 @@ class World:
         if self.link is not None:
             for problem in islice(links.broken(self.pair, self.pairs[1], self.memories[0].links), 1):
                 self.pair.run.violation(links.NAME, problem)
+        if self.proxies is not None:
+            for rule, problem in self.proxies.broken(self.memory.elsewhere):
+                self.pair.run.violation(rule, problem)
 
     def _end(self) -> None:
         outcome = self.outcome
@@ -329,9 +341,9 @@ def _watch(memory: Memory, member: SimMember) -> None:
     machine.on_open = on_open
 
 
-def _both(one: Callable[[str, str], None], other: Callable[[str, str], None]) -> Callable[[str, str], None]:
+def _all(hearing: Sequence[Callable[[str, str], None]]) -> Callable[[str, str], None]:
     def call(kind: str, text: str) -> None:
-        one(kind, text)
-        other(kind, text)
+        for each in hearing:
+            each(kind, text)
 
     return call
