@@ -58,7 +58,7 @@ def heads_go_out_at_once(patch: Patch) -> None:
 @bug("far-head-forgotten", "M7", "What nobody takes is not given back, and returns when its lease ends.", PROFILE)
 def heads_are_not_given_back(patch: Patch) -> None:
     def give_back(self: FarMember) -> None:
-        self.holder = None
+        self.holder, self._alike = None, 0
         self.heads.clear()
 
     patch.setattr(FarMember, "give_back", give_back)
