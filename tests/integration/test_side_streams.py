@@ -11,6 +11,7 @@ import grpc
 import pytest
 
 from chaos.cluster import Cluster
+from replica.services.forward import HOP
 from tandemq import aio
 from tandemq.errors import from_rpc_error, to_error
 from tandemq.v1 import queue_admin_service_pb2 as admin
@@ -33,8 +34,11 @@ COUNT = 8
 class Stream:
     """One Consume stream, frame by frame."""
 
-    def __init__(self, member: Raw, queue: str, client_id: bytes = b"c", **fields: Any) -> None:
-        self._call = member.queue.Consume(timeout=OUTER_S)
+    def __init__(
+        self, member: Raw, queue: str, client_id: bytes = b"c", *, carried_by: str = "", **fields: Any
+    ) -> None:
+        metadata = ((HOP, carried_by),) if carried_by else None
+        self._call = member.queue.Consume(timeout=OUTER_S, metadata=metadata)
         self._open = service.ConsumeOpen(queue=queue, client_id=client_id, **fields)
         self._settle_id = 0
         self._kept: list[service.ConsumeResponse] = []  # frames of other kinds, which came first
@@ -234,6 +238,13 @@ async def test_what_is_no_opening_of_a_side_is_refused(pair: Cluster, client: ai
                 again.close()
 
         await until(is_served, "the new queue has sides of its own")
+
+
+async def test_a_member_serves_its_side_to_its_own_clients_alone(pair: Cluster, queue: str) -> None:
+    """One that does not know the queue yet carries the stream to its master: whose side would that be?"""
+    async with raw_to(pair.endpoint("a")) as (member,):
+        assert await Stream(member, queue, carried_by="b").begin(1) == "NO_MASTER"
+        assert await Stream(member, queue).begin(1) == ""
 
 
 async def test_one_request_at_both_members_at_once_is_one_message(

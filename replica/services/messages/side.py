@@ -121,12 +121,8 @@ def _problem(
     if came_over_a_hop(context):
         text = f"{members.peer} does not know queue {queue.name} yet, and serves its own side of it; repeat the call"
         return Failed(Reason.REASON_NO_MASTER, text, {"queue": queue.name}, 200)
-    if (loss := queue.lost.get(members.member)) is not None:
-        if loss.log_index > members.of_queue(queue.name).shared.progress.commit_index:
-            text = f"whether the side of queue {queue.name} at {members.member} has its place is being decided"
-            return Failed(Reason.REASON_NO_MASTER, text, {"queue": queue.name}, 200)
-        lost = side_lost(queue, members.member)
-        return Failed(lost.reason, lost.message, dict(lost.metadata))
+    if (lost := problem_of_place(members.of_queue(queue.name).shared, queue)) is not None:
+        return lost
     one = f"queue {queue.name} has replication PRODUCER: each side is given everything, in one order"
     if opening.HasField("filter"):
         return refusal(Reason.REASON_CONFIG_ERROR, f"{one}; leave out the filter", {"queue": queue.name})
@@ -139,3 +135,17 @@ def _problem(
     if not queue.config.dequeue_enabled:
         return refusal(Reason.REASON_DEQUEUE_DISABLED, f"queue {queue.name} does not allow receiving")
     return None
+
+
+def problem_of_place(pair: Shared, queue: QueueState) -> Failed | None:
+    """What a process hears whose side has lost its place. As long as that is not committed a takeover may take it back:
+    it is to come again.
+    """
+    loss = queue.lost.get(pair.member)
+    if loss is None:
+        return None
+    if loss.log_index > pair.progress.commit_index:
+        text = f"whether the side of queue {queue.name} at {pair.member} has its place is being decided"
+        return Failed(Reason.REASON_NO_MASTER, text, {"queue": queue.name}, 200)
+    lost = side_lost(queue, pair.member)
+    return Failed(lost.reason, lost.message, dict(lost.metadata))

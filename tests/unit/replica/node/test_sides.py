@@ -7,6 +7,7 @@ import pytest
 from replica.core.state.outcomes import Failed, SettleDone
 from replica.machine import Limits, Machine
 from replica.machine.plan.sides import plan_lost
+from replica.services.messages.side import problem_of_place
 from tandemq.peer.v1 import record_pb2
 from tandemq.peer.v1.peer_service_pb2 import SidePassed
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
@@ -320,6 +321,9 @@ async def test_k6_who_has_lost_its_place_is_sent_away_and_begins_anew_knowingly(
     member.sides.on_moved()
     member.flush()
     assert (process.answers, member.has_side) == ([], True), "a takeover may still take that back"
+    undecided = problem_of_place(member.pair.shared, member.queue)
+    assert undecided is not None
+    assert (undecided.reason, undecided.retry_after_ms) == (Reason.REASON_NO_MASTER, 200), "who comes now comes again"
     driver.commit()
     member.commit()
     (answer,) = process.answers
@@ -330,6 +334,9 @@ async def test_k6_who_has_lost_its_place_is_sent_away_and_begins_anew_knowingly(
     refused = member.sides.lost(member.sides.key(member.pair, member.queue))
     assert refused is not None
     assert refused.message == answer.message
+    comes = problem_of_place(member.pair.shared, member.queue)
+    assert comes is not None
+    assert (comes.reason, comes.message) == (answer.reason, answer.message)
     driver.commits = True
     driver.queue(record_pb2.QUEUE_ACTION_RESTART_SIDE, member="a")
     member.commit()

@@ -80,6 +80,21 @@ def test_k6_a_side_that_is_in_nobodys_way_keeps_its_place(driver: Driver) -> Non
     assert "limits.side_hours" in late(driver)["b"]
 
 
+@pytest.mark.parametrize("furthest", [8, 9])
+def test_k6_a_side_that_has_caught_up_is_behind_no_more(driver: Driver, furthest: int) -> None:
+    """Up to the other one, or past it: it has all its time again when it falls behind once more."""
+    driver.send(9)
+    mark(driver, a=8)
+    driver.now_ms += LIMITS.ms
+    mark(driver, b=furthest)
+    driver.now_ms += LIMITS.ms
+    assert "b" not in late(driver, no_room=True)
+    mark(driver, a=9)
+    driver.send(1)
+    mark(driver, a=10)
+    assert "b" not in late(driver, no_room=True), "it has only now fallen behind"
+
+
 def test_k6_a_full_queue_that_both_sides_hold_back_costs_neither_its_place(driver: Driver) -> None:
     driver.send(10)
     mark(driver, a=2, b=2)
