@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+
 from tandemq.client import aio
 from tandemq.client.calls import PAIR_SERVICE
 from tandemq.twin.faults import InputMissing, TwinFault
 from tandemq.twin.options import TwinOptions
 from tandemq.v1 import pair_service_pb2
 from tandemq.v1.queue_admin_service_pb2 import REPLICATION_PRODUCER, QueueInfo
+
+SILENT_S = 5.0
+"""After so much time without an answer somebody should hear that a twin waits."""
+log = logging.getLogger("tandemq.twin")
 
 
 def check_sides(inputs: QueueInfo, options: TwinOptions) -> None:
@@ -23,6 +30,16 @@ def check_sides(inputs: QueueInfo, options: TwinOptions) -> None:
         raise TwinFault("CONFIG_ERROR", text)
 
 
+def check_same(inputs: QueueInfo, at_side: QueueInfo, options: TwinOptions) -> None:
+    """Raises TwinFault (CONFIG_ERROR): outputs would go to another pair than the inputs are of."""
+    if inputs.created_at != at_side.created_at:
+        text = (
+            f"queue {inputs.name} at {options.side} is another one than at {options.target}: side and target belong to "
+            "two pairs; name members of one"
+        )
+        raise TwinFault("CONFIG_ERROR", text, queue=inputs.name)
+
+
 def check_seen(index: int, last: int, options: TwinOptions) -> None:
     """Raises InputMissing. Inputs that come under numbers which this state has seen, up to `index`, would be left out.
     `last`: of the queue.
@@ -36,8 +53,16 @@ def check_seen(index: int, last: int, options: TwinOptions) -> None:
         raise InputMissing("TWIN_SKIPPED", text, index=str(last + 1))
 
 
-async def member_at(client: aio.Client) -> str:
-    """Name of the member that the client is connected to."""
+async def member_at(client: aio.Client, side: str) -> str:
+    """Name of the member that the client is connected to, at `side`. It is waited for as long as the client waits for
+    any answer, which is said.
+    """
     path, request = PAIR_SERVICE + "GetPairStatus", pair_service_pb2.GetPairStatusRequest()
-    reply = await client.links.own.caller.call(path, request, pair_service_pb2.GetPairStatusResponse)
-    return reply.member.name
+    call = client.links.own.caller.call(path, request, pair_service_pb2.GetPairStatusResponse)
+    asking = asyncio.ensure_future(call)
+    try:
+        if not (await asyncio.wait([asking], timeout=SILENT_S))[0]:
+            log.warning("a twin waits for its member: nobody answers at %s; is that where it is?", side)
+        return (await asking).member.name
+    finally:
+        asking.cancel()

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tandemq.client.target import is_local, parse_endpoints
+
 
 class OnDivergence(enum.StrEnum):
     """What becomes of twins that differ. What entered first counts in each case."""
@@ -57,6 +59,8 @@ class TwinOptions:
     credentials: str | None = None
 
     def __post_init__(self) -> None:
+        if self.side.startswith("//") or (not is_local(self.side) and len(parse_endpoints(self.side)) != 1):
+            raise ValueError(f"the side of a twin is one member, by its host:port; not {self.side!r}")
         if min(self.mark_every, self.snapshot_every) < 1 or self.snapshot_s <= 0:
             raise ValueError("mark_every and snapshot_every are at least 1, and snapshot_s is above 0")
         if (self.on_divergence is OnDivergence.KEEP) != bool(self.keep):

@@ -22,7 +22,7 @@ from tandemq.client.consumer import Consumer
 from tandemq.client.delivery import DeliveryBatch
 from tandemq.client.sides import last_input
 from tandemq.errors import AlreadyExists
-from tandemq.twin.checks import check_seen, check_sides, member_at
+from tandemq.twin.checks import check_same, check_seen, check_sides, member_at
 from tandemq.twin.codecs import JSON, Codec, check_json
 from tandemq.twin.digests import NONE, shown, state_digest
 from tandemq.twin.faults import InputMissing, StateMissing, TwinsDiffer, TwinVersion
@@ -165,8 +165,9 @@ class Twin(Generic[State]):
         """The side comes first: whoever has no right to it disturbs nobody (K7)."""
         options = self.options
         inputs = await pair.get_queue(options.inputs)
-        self.member = await member_at(at_side)
+        self.member = await member_at(at_side, options.side)
         check_sides(inputs, options)
+        check_same(inputs, await at_side.get_queue(options.inputs), options)
         self._queue_id = f"{inputs.name} of {inputs.created_at.ToJsonString()}"
         self.other = next((member for member in inputs.open_members if member != self.member), "")
         consumer = await self._take_side(at_side, stack)

@@ -33,7 +33,8 @@ from tandemq.twin.meeting import Asked, ask
 from tandemq.twin.snapshots import Snapshots
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.twin_pairing import State, differing_at, pairing, summing, sums
+from tests.integration.twin_pairing import PRODUCER, State, differing_at, pairing, summing, sums
+from tests.support.clusters import patient
 from tests.support.until import until
 
 pytestmark = pytest.mark.process
@@ -254,6 +255,42 @@ async def test_doctor_names_twins_that_differ_or_do_not_run(pair: Cluster, clien
         differed, *_ = await doctor()
         assert differed[0] == "fail"
         assert "the twin at b differed up to input 1" in differed[1]
+
+
+async def test_a_twin_whose_member_does_not_answer_says_that_it_waits(
+    pair: Cluster, client: aio.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A day long, for it may only be down; but its address may be wrong as well."""
+    monkeypatch.setattr("tandemq.twin.checks.SILENT_S", 0.01)
+    async with pairing(pair, client, tmp_path) as made:
+        nobody = f"unix:{tmp_path}/nobody"
+        a = made.twin("a", side=nobody)
+        run = made.start(a)
+        await until(lambda: f"nobody answers at {nobody}" in caplog.text, "it says so")
+        a.stop()
+        assert await run is TwinEnd.STOPPED
+
+
+async def test_a_side_and_outputs_at_two_pairs_are_refused(pair: Cluster, client: aio.Client, tmp_path: Path) -> None:
+    """Both have a queue of that name, and members of these: outputs of the one's inputs would enter the other one."""
+    async with (
+        patient(tmp_path / "other").running() as other,
+        aio.connect(other.target) as there,
+        pairing(pair, client, tmp_path) as made,
+    ):
+        for queue in (made.inputs, made.outputs):
+            await there.create_queue(queue, PRODUCER if queue == made.inputs else None)
+        await made.send(2)
+        with pytest.raises(TwinFault, match=rf"CONFIG_ERROR: queue {made.inputs} at \S+ is another one than at "):
+            await made.twin("a", target=other.target).run()
+        assert (await there.get_queue(made.outputs)).length == 0
+
+
+@pytest.mark.parametrize("side", ["127.0.0.1:7600,127.0.0.1:7610", "//pair", "127.0.0.1:0", ""])
+def test_a_side_that_is_not_one_member_is_refused(side: str, tmp_path: Path) -> None:
+    """Of two members it would be whichever answers first, and both twins could meet at one."""
+    with pytest.raises(ValueError, match=r"one member, by its host:port|not host:port"):
+        TwinOptions("q", side, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["", "a/b"])
