@@ -28,7 +28,7 @@ from replica.services.elsewhere import ensure, ensure_kept, in_other_domain, no_
 from replica.services.locality import check_origin
 from replica.services.messages.changes import problem_of_update
 from replica.services.messages.open_units import OpenUnitHandlers, knows
-from replica.services.messages.reaction_ways import ReactionWay, reaction_of, way_of
+from replica.services.messages.reaction_ways import ReactionWay, at_members, reaction_of, way_of
 from replica.services.weighing import problem_of_reaction, too_many
 from replica.services.which_domain import check_domain, problem_of_link
 from tandemq.ambient import monotonic_s
@@ -138,6 +138,11 @@ class ReactionHandlers:
         unsaid = problem_of_link(self.members, way.queue) if way.onward is not None and not request.domain else None
         if unsaid is not None:
             return unsaid
+        machine = domain.shared.machine
+        try:
+            way = at_members(machine.state, request, way) if machine is not None else way
+        except Refused as refused:
+            return refusal(refused.reason, refused.message, refused.metadata)
         result = await self._carry_out(domain, request, way, context)
         if isinstance(result, Failed) and request.writer and _is_of_report(result, way):
             # A link does not wait for the place of a report; nothing was done. What goes on still asks for it.
@@ -151,7 +156,7 @@ class ReactionHandlers:
         header = header_of(self.members, domain)
         header.epoch, header.copies = result.epoch, result.copies
         header.level = level_of(result.copies, volatile=False)
-        response = _response(request, result, header)
+        response = _response(request, way, result, header)
         response.forwarded = way.queue if result.counts.forwarded else ""
         return response.SerializeToString()
 
@@ -288,8 +293,12 @@ def _bad(text: str) -> Failed:
     return refusal(Reason.REASON_BAD_REQUEST, text)
 
 
-def _response(request: pb.ReactRequest, done: ReactionDone, header: ResponseHeader) -> pb.ReactResponse:
-    """V14; of several queues their sums, and each (V18)."""
+def _response(
+    request: pb.ReactRequest, way: ReactionWay, done: ReactionDone, header: ResponseHeader
+) -> pb.ReactResponse:
+    """V14; of several queues their sums, and each (V18). What is remembered has no names: a repetition by the name of a
+    macro queue, whose members may be others by now, has the sums alone.
+    """
     every = (done.counts, *done.others)
     counts = total_of(every)
     response = pb.ReactResponse(
@@ -300,8 +309,8 @@ def _response(request: pb.ReactRequest, done: ReactionDone, header: ResponseHead
         held=done.held,
         **_facts(counts),
     )
-    names = (request.queue, *request.more_queues)
-    for name, each in zip(names, every, strict=True) if done.others else ():
+    names = (way.queue, *way.others) if way.of_macro else (request.queue, *request.more_queues)
+    for name, each in zip(names, every, strict=True) if done.others and not (way.of_macro and done.duplicate) else ():
         response.homes.add(queue=name, outcome=outcome_of(each), **_facts(each))
     return response
 

@@ -12,6 +12,9 @@ from replica.core.ordering.travelling import GoesOn, SourceIds, report_place
 from replica.core.selection.filters import filter_of
 from replica.machine import Refused, UnitIdentity, milliseconds
 from replica.machine.plan.dead_letters import HOPS_MAX
+from replica.machine.plan.entering import memberless
+from replica.machine.plan.members import is_way
+from replica.machine.plan.unit import QUEUES_MAX
 from replica.rpc.requests import fingerprint
 from replica.services.elsewhere import Onward, full_name_of, onward_of
 from tandemq.finding.names import is_full
@@ -19,6 +22,7 @@ from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
+    from replica.machine.state.state import State
     from replica.node.members import Members
 
 
@@ -35,6 +39,8 @@ class ReactionWay(NamedTuple):
     """Where that goes."""
     others: tuple[str, ...] = ()
     """Other queues here, on which it acts as well (V18)."""
+    of_macro: bool = False
+    """They were not named: they are the members of the macro queue that was."""
 
     @property
     def names(self) -> list[str]:
@@ -67,6 +73,33 @@ def way_of(members: Members, request: pb.ReactRequest) -> ReactionWay:
     if not isinstance(report, str) and report.through == where.through:
         asked.report_to, report = "", ""  # that part of it reports there
     return ReactionWay(where.through, where, asked, None if isinstance(report, str) else report)
+
+
+def at_members(state: State, request: pb.ReactRequest, way: ReactionWay) -> ReactionWay:
+    """By the name of a macro queue it acts on each of its members, as they are then (V18). Raises Refused."""
+    macro = state.macros.by_name.get(way.queue) if way.onward is None else None
+    if macro is None:
+        return way
+    if state.requests.find(request.request_id, _digest(request, request.reaction)) is not None:
+        return way._replace(of_macro=True)  # what was done then is the answer, whoever is a member now
+    named = {"queue": macro.name}
+    if request.unit_id or way.others:
+        what = "in a unit of work a reaction is for queues" if request.unit_id else "one call reacts to it alone"
+        raise Refused(Reason.REASON_BAD_REQUEST, f"{macro.name} is a macro queue: {what}; name its members", named)
+    if not macro.members:
+        raise memberless(macro)
+    names: list[str] = []
+    for queue_id in macro.by_priority():
+        queue = state.queues.get(queue_id)
+        if queue is None or is_way(queue):
+            shown = state.proxies.by_id[queue_id].name if queue is None else queue.name
+            text = f"member {shown} of macro queue {macro.name} is a queue of another manager: react to each member"
+            raise Refused(Reason.REASON_BAD_REQUEST, f"{text} by its own name", named | {"member": shown})
+        names.append(queue.name)
+    if len(names) > QUEUES_MAX:
+        text = f"macro queue {macro.name} has {len(names)} members; a reaction acts on {QUEUES_MAX} queues at most"
+        raise Refused(Reason.REASON_TXN_TOO_LARGE, text, named | {"limit": str(QUEUES_MAX)})
+    return way._replace(queue=names[0], others=tuple(names[1:]), of_macro=True)
 
 
 def _of_several(members: Members, name: str) -> str:
