@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from replica.machine.state.system_names import DEAD
+from replica.core.messages.copies import ORIGIN_QUEUE, TO
+from replica.machine.state.system_names import DEAD, Destination
 from replica.services.elsewhere import HOPS_MAX, Onward, stamp
 from replica.services.links.leaving import (
     Bound,
     by_queue,
+    dead_here,
     has_no_place_there,
     is_of_one_of_many,
     leaving_of,
@@ -135,3 +137,14 @@ def test_v19_a_member_that_does_not_fit_its_group_there_stops_no_link() -> None:
     found = without_place(rows("a", "b", "a"), error_of("GROUP_MISMATCH", "", {"queue": "a", "entry": "1"}))
     assert put_out(found) == [b"2"]
     assert without_place(rows("a"), error_of("QUOTA_EXCEEDED", "", {"queue": "a", "entry": "0"})) is None
+
+
+@pytest.mark.parametrize(("sent_on", "wanted"), [(False, "orders"), (True, "//west:billing/orders")])
+def test_m4_what_waits_for_one_queue_goes_there_and_keeps_its_dedup_id(wanted: str, *, sent_on: bool) -> None:
+    """The transmission queue says where to, and no message need."""
+    target = Destination("west", "billing", "orders")
+    row = stored(Message(payload=b"x", dedup_id="d"))
+    left = leaving_of(row, 1_000, "east/main", sent_on=sent_on, way=target.full_name)
+    assert (left.queue, left.message.dedup_id, TO in left.message.properties) == (wanted, "d", False)
+    letter = dead_here(left, target, "MESSAGE_TOO_LARGE")
+    assert letter.properties[ORIGIN_QUEUE].text == "//west:billing/orders"
