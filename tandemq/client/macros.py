@@ -78,9 +78,9 @@ class MacroMember(NamedTuple):
     share: float | None = None
     """What it is dealt of all messages, 0 to 1, where a table of weights is in force; of get_macro alone."""
     target: str = ""
-    """Of a proxy: the queue that it leads to, //manager/queue; `queue` is the proxy's name."""
+    """At another manager, //manager/queue; `queue` is then a proxy, or the transmission queue that leads there."""
     far: FarMember | None = None
-    """Of a proxy: how its messages are reached; of get_macro alone."""
+    """At another manager, where a proxy leads there: how it is reached; of get_macro alone."""
 
 
 class MacroWeights(NamedTuple):
@@ -139,13 +139,14 @@ async def create_macro(
 async def add_macro_member(
     client: Linked, name: str, queue: str, *, priority: int = 0, expected_version: int = 0
 ) -> Macro:
-    """Adds a queue of the same domain behind the members that are there; from now on it is chosen as they are. To a
-    macro queue that is received from also a queue of another manager, by its proxy's name or as //MANAGER/QUEUE.
+    """Adds a queue of the same domain behind the members that are there; from now on it is chosen as they are. Also a
+    queue of another manager, by its proxy's name or as //MANAGER/QUEUE: one that is received from needs a proxy, one
+    that is sent to gets a transmission queue here, SYSTEM.XMIT/MANAGER/QUEUE, which is the member.
 
     priority: 0 to 9, higher goes first. expected_version: only where the macro queue has this one; 0: any.
     Raises NotFound with reason QUEUE_NOT_FOUND (metadata `member` when it is the queue), Refused with reason
-    CONFIG_ERROR (a member already, a macro queue, a proxy where it is sent to), CONFIG_MISMATCH (it does not go with
-    the others), CROSS_DOMAIN or VERSION_MISMATCH.
+    CONFIG_ERROR (a member already, a macro queue), CONFIG_MISMATCH (it does not go with the others), CROSS_DOMAIN or
+    VERSION_MISMATCH; NotFound with reason MANAGER_NOT_FOUND.
     """
     request = pb.AddMemberRequest(
         request_id=new_request_id(), name=name, queue=queue, priority=priority, expected_version=expected_version

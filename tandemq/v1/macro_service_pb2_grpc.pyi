@@ -186,8 +186,9 @@ class MacroServiceStub(typing.Generic[_MacroServiceCreateMacroType, _MacroServic
     """Makes a macro queue without members. Refused: QUEUE_EXISTS, ALIAS_EXISTS, BAD_NAME, CONFIG_ERROR (a policy of the other relationship), QUOTA_EXCEEDED."""
 
     AddMember: _MacroServiceAddMemberType
-    """Adds a queue of the same domain, or of a consumer macro queue a proxy of it, behind the members that are there. Refused, with the member in the metadata: QUEUE_NOT_FOUND, CONFIG_ERROR (it is a member already, it is a macro queue, or
-    a proxy of a producer macro queue), CONFIG_MISMATCH (it does not go with the macro queue), CROSS_DOMAIN, QUOTA_EXCEEDED; VERSION_MISMATCH.
+    """Adds a queue of the same domain, or one of another manager, behind the members that are there: to a macro queue that is received from by a proxy of the domain, to one that is sent to by its full name or a proxy, and it is dealt to by a
+    transmission queue that leads to it alone. Refused, with the member in the metadata: QUEUE_NOT_FOUND, CONFIG_ERROR (it is a member already, or a macro queue), CONFIG_MISMATCH (it does not go with the macro queue), CROSS_DOMAIN, QUOTA_EXCEEDED,
+    MANAGER_NOT_FOUND, BAD_NAME; VERSION_MISMATCH.
     """
 
     RemoveMember: _MacroServiceRemoveMemberType
@@ -248,8 +249,9 @@ class MacroServiceServicer(metaclass=abc.ABCMeta):
         request: tandemq.v1.macro_service_pb2.AddMemberRequest,
         context: _ServicerContext,
     ) -> typing.Union[tandemq.v1.macro_service_pb2.AddMemberResponse, collections.abc.Awaitable[tandemq.v1.macro_service_pb2.AddMemberResponse]]:
-        """Adds a queue of the same domain, or of a consumer macro queue a proxy of it, behind the members that are there. Refused, with the member in the metadata: QUEUE_NOT_FOUND, CONFIG_ERROR (it is a member already, it is a macro queue, or
-        a proxy of a producer macro queue), CONFIG_MISMATCH (it does not go with the macro queue), CROSS_DOMAIN, QUOTA_EXCEEDED; VERSION_MISMATCH.
+        """Adds a queue of the same domain, or one of another manager, behind the members that are there: to a macro queue that is received from by a proxy of the domain, to one that is sent to by its full name or a proxy, and it is dealt to by a
+        transmission queue that leads to it alone. Refused, with the member in the metadata: QUEUE_NOT_FOUND, CONFIG_ERROR (it is a member already, or a macro queue), CONFIG_MISMATCH (it does not go with the macro queue), CROSS_DOMAIN, QUOTA_EXCEEDED,
+        MANAGER_NOT_FOUND, BAD_NAME; VERSION_MISMATCH.
         """
 
     @abc.abstractmethod

@@ -30,8 +30,12 @@ def _trouble(macro: pb.MacroQueue) -> Finding | None:
     for member in macro.members:
         if member.far.state in (pb.FAR_STATE_AWAY, pb.FAR_STATE_MISFIT, pb.FAR_STATE_LATE):
             state = pb.FarState.Name(member.far.state).removeprefix("FAR_STATE_")
-            text = f"member {member.queue} ({member.target}) is {state}, and nothing of it is given: {member.far.why}"
-            step = f"`tandemq proxy info {member.queue}`; {PAGE}, As a member"
+            text, step = f"member {member.queue} ({member.target}) is {state}", f"`tandemq proxy info {member.queue}`"
+            if macro.relationship == pb.RELATIONSHIP_PRODUCER:
+                text = f"{text}, and is dealt only what no other member takes: {member.far.why}"
+                step = f"`tandemq proxy ls`, `tandemq xmit ls`; {PAGE}, Sending there"
+            else:
+                text, step = f"{text}, and nothing of it is given: {member.far.why}", f"{step}; {PAGE}, As a member"
             return MACROS.warn(about, text, step, member=member.queue, state=state)
     if macro.HasField("weights") and not macro.weights.in_force:
         until = macro.weights.valid_until.ToJsonString()

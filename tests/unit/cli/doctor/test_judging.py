@@ -117,6 +117,9 @@ def test_a_member_at_another_manager_that_gives_nothing_is_named() -> None:
     away = macro_pb.MacroQueue(name="all", members=[{"queue": "q"}, elsewhere])
     wanted = "macro queue all: member p (//west/q) is AWAY, and nothing of it is given: MANAGER_UNREACHABLE"
     assert macro_lines(away) == [(Level.WARN, wanted)]
+    dealt = macro_pb.MacroQueue(name="all", relationship=macro_pb.RELATIONSHIP_PRODUCER, members=[elsewhere])
+    ((_, said),) = macro_lines(dealt)
+    assert "is AWAY, and is dealt only what no other member takes: MANAGER_UNREACHABLE" in said
     elsewhere["far"] = {"state": macro_pb.FAR_STATE_HEARD}
     well = macro_pb.MacroQueue(name="all", members=[elsewhere])
     assert macro_lines(well) == [(Level.OK, "macro queues: 1 of them have members")]
