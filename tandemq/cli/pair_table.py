@@ -41,6 +41,10 @@ def notes(view: PairView) -> list[Text]:
     lines: list[Text] = []
     for member in (each for each in view.members if each.reachable):
         lines += [styled(f"{member.name}: ", ("last writes in doubt", WARNS), f": {doubt}") for doubt in member.doubts]
+        if member.plain_ports:
+            ports = ", ".join(member.plain_ports)
+            said = f": {ports} in clear text, and whoever reaches it may do everything (insecure_network)"
+            lines.append(styled(f"{member.name}: ", ("INSECURE", "bold red"), said))
         if member.authority:
             states: list[str | tuple[str, str]] = [", automation "]
             states += [("paused", WARNS)] if member.automation_paused else ["on"]

@@ -93,6 +93,8 @@ def serve(
              tandemq serve --member solo --data-dir ./solo --listen unix:/run/tandemq/solo.sock
              tandemq serve --config a.toml --restore-from orders.tqb
     """
+    from tandemq.exposed import plain_ports, warn
+
     overrides: dict[str, Any] = {"member": member, "data_dir": data_dir and str(Path(data_dir).resolve())}
     if base_port is not None:
         from tandemq.config import member_ports
@@ -106,6 +108,8 @@ def serve(
         text = "manager.server_required = false opens no listener, so nobody could reach this process"
         raise Failure("CONFIG_ERROR", text, "use tandemq.embedded in the application, or set it to true")
     lines = _set_up_logs(config.member, log_level, log_format, config.pair)
+    for port in plain_ports(config).values():
+        warn(port)
     if restore_from is not None and Path(restore_from).resolve() != Path(config.data_dir).resolve():
         from tandemq.cli.backup import fill
 
@@ -141,6 +145,7 @@ def serve_witness(
 ) -> None:
     """Runs a witness until it is asked to stop."""
     from tandemq.config import ConfigError, check_exposure, parse_address
+    from tandemq.exposed import is_far, warn
 
     try:
         may_be_reached = insecure_network or bool(credentials)
@@ -150,6 +155,8 @@ def serve_witness(
     except ConfigError as error:
         raise Failure(error.reason, error.message) from error
     _set_up_logs("witness", log_level, log_format)
+    if not credentials and is_far(listen):
+        warn(listen)
     directory = Path(data_dir).resolve()
     directory.mkdir(parents=True, exist_ok=True)
     _run(_witness(listen, directory, credentials, operators), "witness", listen, until_stdin_closes=until_stdin_closes)

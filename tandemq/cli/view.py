@@ -86,6 +86,8 @@ class MemberView(msgspec.Struct, frozen=True, kw_only=True):
     waiting_event_id: str = ""
     doubts: tuple[str, ...] = ()
     """What its copy cannot prove about its last writes."""
+    plain_ports: tuple[str, ...] = ()
+    """Those that talk in clear text to other machines, and ask nobody who he is."""
     domains: tuple[DomainView, ...] = ()
 
     def domain(self, name: str) -> DomainView | None:
@@ -228,6 +230,7 @@ def _member(answer: pair_service_pb2.GetPairStatusResponse, asked: _Asked) -> Me
         maintenance=member.maintenance,
         waiting_event_id=member.waiting_event_id,
         doubts=tuple(member.doubts),
+        plain_ports=tuple(member.plain_ports),
         domains=tuple(_domain(domain) for domain in member.domains),
     )
 

@@ -115,7 +115,7 @@ class DomainStatus(_message.Message):
     def __init__(self, name: _Optional[str] = ..., role: _Optional[_Union[_common_pb2.Role, str]] = ..., data_state: _Optional[_Union[_common_pb2.DataState, str]] = ..., link_state: _Optional[_Union[_common_pb2.LinkState, str]] = ..., epoch: _Optional[int] = ..., log_index: _Optional[int] = ..., durable_index: _Optional[int] = ..., commit_index: _Optional[int] = ..., applied_index: _Optional[int] = ..., digest: _Optional[str] = ..., state_digest: _Optional[str] = ..., in_sync_set: _Optional[_Iterable[str]] = ..., master: _Optional[str] = ..., peer_backlog: _Optional[int] = ..., parked: _Optional[int] = ..., last_change: _Optional[str] = ..., peer_backlog_bytes: _Optional[int] = ..., peer_lag: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., if_peer_dies: _Optional[str] = ..., advice: _Optional[str] = ..., handoff: _Optional[str] = ..., unrecorded: bool = ..., solo_since: _Optional[int] = ..., peer_durable_index: _Optional[int] = ..., state_digest_later: bool = ...) -> None: ...
 
 class MemberStatus(_message.Message):
-    __slots__ = ("name", "endpoint", "pid", "instance_id", "incarnation", "domains", "peer_connected", "peer_heard_ago", "witness_connected", "uptime", "authority", "classifier", "classifier_mode", "safety_class", "automation_paused", "maintenance", "waiting_event_id", "now", "doubts")
+    __slots__ = ("name", "endpoint", "pid", "instance_id", "incarnation", "domains", "peer_connected", "peer_heard_ago", "witness_connected", "uptime", "authority", "classifier", "classifier_mode", "safety_class", "automation_paused", "maintenance", "waiting_event_id", "now", "doubts", "plain_ports")
     NAME_FIELD_NUMBER: _ClassVar[int]
     ENDPOINT_FIELD_NUMBER: _ClassVar[int]
     PID_FIELD_NUMBER: _ClassVar[int]
@@ -135,6 +135,7 @@ class MemberStatus(_message.Message):
     WAITING_EVENT_ID_FIELD_NUMBER: _ClassVar[int]
     NOW_FIELD_NUMBER: _ClassVar[int]
     DOUBTS_FIELD_NUMBER: _ClassVar[int]
+    PLAIN_PORTS_FIELD_NUMBER: _ClassVar[int]
     name: str
     endpoint: str
     pid: int
@@ -154,7 +155,8 @@ class MemberStatus(_message.Message):
     waiting_event_id: str
     now: _timestamp_pb2.Timestamp
     doubts: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., endpoint: _Optional[str] = ..., pid: _Optional[int] = ..., instance_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., domains: _Optional[_Iterable[_Union[DomainStatus, _Mapping]]] = ..., peer_connected: bool = ..., peer_heard_ago: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., witness_connected: bool = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., authority: _Optional[str] = ..., classifier: _Optional[str] = ..., classifier_mode: _Optional[str] = ..., safety_class: _Optional[_Union[SafetyClass, str]] = ..., automation_paused: bool = ..., maintenance: bool = ..., waiting_event_id: _Optional[str] = ..., now: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., doubts: _Optional[_Iterable[str]] = ...) -> None: ...
+    plain_ports: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., endpoint: _Optional[str] = ..., pid: _Optional[int] = ..., instance_id: _Optional[str] = ..., incarnation: _Optional[int] = ..., domains: _Optional[_Iterable[_Union[DomainStatus, _Mapping]]] = ..., peer_connected: bool = ..., peer_heard_ago: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., witness_connected: bool = ..., uptime: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., authority: _Optional[str] = ..., classifier: _Optional[str] = ..., classifier_mode: _Optional[str] = ..., safety_class: _Optional[_Union[SafetyClass, str]] = ..., automation_paused: bool = ..., maintenance: bool = ..., waiting_event_id: _Optional[str] = ..., now: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., doubts: _Optional[_Iterable[str]] = ..., plain_ports: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class GetPairStatusRequest(_message.Message):
     __slots__ = ()

@@ -20,6 +20,7 @@ from replica.services.answers import header_of, product_version
 from replica.services.pair.state_digests import StateDigests
 from storage.records import FORMAT_VERSION
 from tandemq.ambient import monotonic_ms, wall_ms
+from tandemq.exposed import plain_ports
 from tandemq.v1 import manager_admin_service_pb2 as manager_pb
 from tandemq.v1 import pair_service_pb2 as pb
 
@@ -90,6 +91,7 @@ class StatusHandlers:
             peer_connected=facts["peer_connected"],
             witness_connected=facts["witness_connected"],
             doubts=[str(doubt) for doubt in members.doubting.open(tuple(members.by_name.values()))],
+            plain_ports=plain_ports(self.operator.config).values(),
         )
         self._say_who_decides(member)
         member.peer_heard_ago.FromMilliseconds(facts["peer_heard_ago_ms"])

@@ -15,6 +15,7 @@ from tandemq.cli.doctor.places import Local
 from tandemq.cli.view import MemberView
 from tandemq.config import ConfigError, ManagerConfig, parse_address
 from tandemq.config_origin import DEFAULT
+from tandemq.exposed import plain_ports
 
 CONFIG = Check("config", "a member with a configuration that cannot work does not start")
 STORE = Check("store", "everything that was acknowledged is in there; one process at a time may have it")
@@ -54,16 +55,9 @@ def configuration(local: Local) -> Finding:
 
 def exposure(config: ManagerConfig, about: str) -> Finding:
     """Whether it lets strangers in because its configuration says that they may come."""
-    secured = bool(config.security.credentials)
-    plain: dict[str, str] = {}
-    if not secured:
-        peer = config.listen_peer if config.pair else ""
-        plain = {"listen_http": config.listen_http, "listen_client": config.listen_client, "listen_peer": peer}
-    far = {
-        name: value for name, value in plain.items() if value and not parse_address(value, f"manager.{name}").loopback
-    }
+    far = plain_ports(config)
     if not far:
-        how = "with certificates" if secured else "on this machine alone"
+        how = "with certificates" if config.security.credentials else "on this machine alone"
         if config.insecure_network:
             text = f"served {how}, and insecure_network is set, which would let it be otherwise"
             return EXPOSURE.warn(about, text, "take insecure_network away")
