@@ -11,8 +11,9 @@ import sys
 
 import msgspec
 
+import chaos.hostile.bearers
 import chaos.hostile.inside
-import chaos.hostile.outside  # noqa: F401 - both enter what they have
+import chaos.hostile.outside  # noqa: F401 - each enters what it has
 from chaos.hostile.inputs import INPUTS
 from chaos.hostile.target import Target
 from tandemq.cli.output import say_lines

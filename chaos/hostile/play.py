@@ -11,8 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+import chaos.hostile.bearers
 import chaos.hostile.inside
-import chaos.hostile.outside  # noqa: F401 - both enter what they have
+import chaos.hostile.outside
 from chaos.cluster import CLIENT, WITNESS, Cluster
 from chaos.hostile.account import FAILED, INVALID, MEMORY_MIB, SAMPLES_MIN, Row, judged
 from chaos.hostile.faults import faults_of
@@ -21,6 +22,7 @@ from chaos.hostile.target import Target
 from chaos.hostile.watching import Sends, logs, memory_mib, percentile, sending, written
 from chaos.preload import Preload, PreloadError
 from chaos.secure.impostors import prepare_impostors
+from chaos.secure.issuer import Issuer, bearer_ports, issuer, taking_tokens
 from tandemq import aio
 from tandemq.cli.output import say
 from tandemq.cli.view import PairView
@@ -55,8 +57,8 @@ TRIES = 3
 
 
 @asynccontextmanager
-async def pair_of(directory: Path, *, hole: bool) -> AsyncIterator[tuple[Cluster, Path]]:
-    """A pair with certificates, rights and a quota; and its authority."""
+async def pair_of(directory: Path, *, hole: bool) -> AsyncIterator[tuple[Cluster, Path, Issuer]]:
+    """A pair with certificates, tokens, rights and a quota; its authority, and the issuer of tokens."""
     authority, credentials = directory / "authority", directory / "credentials"
     create(authority)
     prepare(credentials, authority, PEOPLE)
@@ -64,6 +66,7 @@ async def pair_of(directory: Path, *, hole: bool) -> AsyncIterator[tuple[Cluster
         name: {"security": Security(credentials=str(credentials / name), administrators=("ops",), quotas=QUOTAS)}
         for name in ("a", "b")
     }
+    of = issuer(directory)
     preload: Preload | None = Preload(directory / "preload", ("a", "b"))
     try:
         assert preload is not None
@@ -74,6 +77,8 @@ async def pair_of(directory: Path, *, hole: bool) -> AsyncIterator[tuple[Cluster
     cluster = Cluster(
         directory / "pair", pair=PAIR, secured=credentials, operators=["ops"], settings=settings, preload=preload
     )
+    for name, more in taking_tokens(of, bearer_ports(cluster)).items():
+        settings[name] |= more
     if hole:
         for name in cluster.members:
             cluster.children[name].arguments[:1] = ["chaos.secure.hole"]
@@ -85,7 +90,7 @@ async def pair_of(directory: Path, *, hole: bool) -> AsyncIterator[tuple[Cluster
                 await ops.grant_right(*grant)
             for _ in range(LARGE):
                 await ops.enqueue("large", [bytes(LARGE_BYTES)] * 10)
-        yield cluster, authority
+        yield cluster, authority, of
 
 
 async def play(directory: Path, only: Collection[str], *, hole: bool, timed: bool) -> tuple[list[Row], int]:
@@ -94,9 +99,10 @@ async def play(directory: Path, only: Collection[str], *, hole: bool, timed: boo
     `timed`: see `judged`.
     """
     rows: list[Row] = []
-    async with pair_of(directory, hole=hole) as (cluster, authority):
+    async with pair_of(directory, hole=hole) as (cluster, authority, of):
         credentials = Path(cluster.credentials).parent
         made = prepare_impostors(credentials, authority, PAIR)
+        tokens = chaos.hostile.bearers.false_tokens(of)
         inputs = [*INPUTS.values(), *faults_of(cluster, authority, PEOPLE)]
         chosen = [each for each in inputs if not only or any(word in each.name for word in only)]
         async with sending(cluster, credentials / "honest") as sends:
@@ -104,7 +110,7 @@ async def play(directory: Path, only: Collection[str], *, hole: bool, timed: boo
             await asyncio.sleep(QUIET_S if timed else 0.0)
             sends.quiet.extend(each.took_ms for each in sends.since(began_s))
             for each in chosen:
-                row = await _until_valid(cluster, each, made, sends, timed=timed)
+                row = await _until_valid(cluster, each, made, tokens, sends, timed=timed)
                 rows.append(row)
                 say(
                     f"{row.held:10.60} {row.input}: {row.answer}, p99 {row.p99_before_ms:g} to {row.p99_during_ms:g} ms"
@@ -112,15 +118,17 @@ async def play(directory: Path, only: Collection[str], *, hole: bool, timed: boo
     return rows, len(chosen)
 
 
-async def _until_valid(cluster: Cluster, each: Input, made: Path, sends: Sends, *, timed: bool) -> Row:
-    row = await _row(cluster, each, made, sends, timed=timed)
+async def _until_valid(
+    cluster: Cluster, each: Input, made: Path, tokens: dict[str, str], sends: Sends, *, timed: bool
+) -> Row:
+    row = await _row(cluster, each, await _target(cluster, made, tokens), sends, timed=timed)
     for _ in range(TRIES - 1):
         if row.held == INVALID:
-            row = await _row(cluster, each, made, sends, timed=timed)
+            row = await _row(cluster, each, await _target(cluster, made, tokens), sends, timed=timed)
     return row
 
 
-async def _target(cluster: Cluster, made: Path) -> Target:
+async def _target(cluster: Cluster, made: Path, tokens: dict[str, str]) -> Target:
     view = await cluster.wait_for(PairView.whole, "whole", SYNC_S)
     (master,) = view.masters()
     names = [master, *(name for name in cluster.members if name != master)]
@@ -129,14 +137,15 @@ async def _target(cluster: Cluster, made: Path) -> Target:
         clients={name: cluster.endpoint(name) for name in names},
         peers={name: f"{cluster.host}:{ports[name].peer}" for name in names},
         https={name: f"{cluster.host}:{ports[name].http}" for name in names},
+        bearers=bearer_ports(cluster),
+        tokens=tokens,
         witness=cluster.witness_endpoint,
         credentials=str(Path(cluster.credentials).parent),
         impostors=str(made),
     )
 
 
-async def _row(cluster: Cluster, each: Input, made: Path, sends: Sends, *, timed: bool) -> Row:
-    target = await _target(cluster, made)
+async def _row(cluster: Cluster, each: Input, target: Target, sends: Sends, *, timed: bool) -> Row:
     began_s = time.monotonic()
     await asyncio.sleep(BETWEEN_S if timed else 0.0)
     sends.quiet.extend(each.took_ms for each in sends.since(began_s))

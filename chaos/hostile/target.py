@@ -18,6 +18,10 @@ class Target(msgspec.Struct, frozen=True):
     peers: dict[str, str]
     https: dict[str, str]
     """Of the ports for health and metrics."""
+    bearers: dict[str, str]
+    """Of the ports for tokens."""
+    tokens: dict[str, str]
+    """By what is wrong with each."""
     witness: str
     credentials: str
     impostors: str

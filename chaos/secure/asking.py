@@ -16,6 +16,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from chaos.secure.calls import CALLS, IDENTITY, QUEUE, Call
 from chaos.secure.rights import Answer
 from tandemq.credentials.chosen import opener_of
+from tandemq.credentials.files import TOKEN
 from tandemq.errors import from_rpc_error
 
 PACKAGE = "tandemq.v1."
@@ -42,15 +43,18 @@ class Asked(NamedTuple):
 class Doors:
     """A channel to each member for each principal. Ends with `close`."""
 
-    def __init__(self, credentials: Path) -> None:
-        self._credentials = credentials
+    def __init__(self, credentials: Path, bearers: Mapping[str, str]) -> None:
+        """`bearers`: by a member's endpoint that for clients with tokens; a directory says who is one."""
+        self._credentials, self._bearers = credentials, bearers
         self._channels: dict[tuple[str, str], grpc.aio.Channel] = {}
 
     def channel(self, principal: str, endpoint: str) -> grpc.aio.Channel:
-        """With that one's certificate."""
+        """As that one, by its certificate or its token."""
         key = principal, endpoint
         if key not in self._channels:
-            self._channels[key] = opener_of(str(self._credentials / principal))(endpoint, ())
+            directory = self._credentials / principal
+            dialled = self._bearers[endpoint] if (directory / TOKEN).exists() else endpoint
+            self._channels[key] = opener_of(str(directory))(dialled, ())
         return self._channels[key]
 
     async def close(self) -> None:

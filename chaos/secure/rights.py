@@ -15,6 +15,8 @@ from chaos.secure.calls import Call, Verb
 OPS = "ops"
 """Administrator of the configuration."""
 PRINCIPALS = (OPS, "billing", "shop", "keeper", "night")
+BY_TOKEN = ("keeper", "night")
+"""Those of them who show a token, and have no certificate."""
 EXISTING = ("orders", "orders/eu", "orders/eu/north", "stock/paris", "secret")
 NOWHERE = "nowhere"
 """No queue."""

@@ -16,14 +16,16 @@ from chaos.secure import exchanges
 from chaos.secure.account import Happened, Revoked, Seen
 from chaos.secure.asking import Doors, ask_all, questions
 from chaos.secure.impostors import Attempt, Port, attempts, prepare_impostors
+from chaos.secure.issuer import bearer_ports, believe, issuer, show, taking_tokens
 from chaos.secure.load import Load, loading, missing
-from chaos.secure.rights import EXISTING, GRANTS, OPS, PRINCIPALS
+from chaos.secure.rights import BY_TOKEN, EXISTING, GRANTS, OPS, PRINCIPALS
 from chaos.starved import Withholding
 from tandemq import aio
 from tandemq.cli.output import say
 from tandemq.cli.view import PairView
 from tandemq.config import member_ports, to_toml
 from tandemq.config_security import Security
+from tandemq.config_tokens import Tokens
 from tandemq.credentials.authority import create, issue
 from tandemq.credentials.development import prepare
 from tandemq.credentials.names import member
@@ -37,7 +39,7 @@ PEOPLE = {
     "b": member(PAIR, "b"),
     WITNESS: "witness/witness",
     CLIENT: f"principal/{OPS}",
-    **{name: f"principal/{name}" for name in PRINCIPALS},
+    **{name: f"principal/{name}" for name in PRINCIPALS if name not in BY_TOKEN},
 }
 PLACES = 6
 """At which the table is asked: both members; after a kill the survivor and who came back; after a handoff both."""
@@ -62,7 +64,14 @@ class SecureStory:
             for name in self._cluster.members:
                 words = self._cluster.children[name].arguments
                 words[:1] = ["chaos.secure.hole"]
-        self._doors = Doors(self._credentials)
+        of = issuer(directory)
+        for name in BY_TOKEN:
+            show(self._credentials / name, self._authority, of.token(name))
+        bearers = bearer_ports(self._cluster)
+        self._cluster.settings = taking_tokens(of, bearers)
+        self._doors = Doors(
+            self._credentials, {self._cluster.endpoint(name): endpoint for name, endpoint in bearers.items()}
+        )
         self._began_s = time.monotonic()
 
     async def play(self) -> None:
@@ -163,6 +172,8 @@ class SecureStory:
             self.seen.rotations.append(what)
             self._note(what)
             await load.goes_on()
+        for name in BY_TOKEN:
+            believe(self._credentials / name, self._authority)
         for port in ports:
             shut = await exchanges.serial(port, old / CLIENT) is None
             said = "in the handshake" if shut else "let in"
@@ -196,6 +207,8 @@ class SecureStory:
             self._cluster.config(name),
             data_dir=str(directory / "data"),
             security=Security(credentials=credentials, administrators=(OPS,)),
+            listen_bearer="",  # it is not allowed without credentials
+            tokens=Tokens(),
         )
         file = directory / "impostor.toml"
         file.write_text(to_toml(config), encoding="utf-8")

@@ -15,8 +15,16 @@ from typing import Any
 import pytest
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
-SHORT = ("billing with x-tandemq-hop", "no message", "slashes", "codes in a message", "expired", "broken file")
-"""One of each sort: claims, frames, requests, what people see, certificates, a hand on the pair itself."""
+SHORT = (
+    "billing with x-tandemq-hop",
+    "no message",
+    "slashes",
+    "codes in a message",
+    "expired",
+    "broken file",
+    "token of alg none, with",
+)
+"""One of each sort: claims, frames, requests, what people see, certificates, a hand on the pair itself, tokens."""
 
 
 def play(out: Path, *words: str) -> tuple[dict[str, dict[str, Any]], str]:
