@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -285,6 +286,15 @@ async def reconnects(target: Target) -> str:
             if (said := await _said(call(b"", timeout=CALL_S))) != "OK":
                 return said
     return "let in, and gone"
+
+
+@hostile("a member of another pair, as a client", "QUEUE_NOT_FOUND")
+async def member_as_client(target: Target) -> str:
+    """It is a principal without rights."""
+    directory = Path(target.impostors) / "a of another pair"
+    async with opener_of(str(directory))(target.master, ()) as channel:
+        call: Any = channel.unary_unary(f"{QUEUES}Enqueue")
+        return await _said(call(_one(b"x"), timeout=CALL_S))
 
 
 @hostile("what an administrator alone may do, of a client", "PERMISSION_DENIED")

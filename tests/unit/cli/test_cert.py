@@ -33,7 +33,8 @@ def blocks(kind: str) -> list[str]:
 
 
 def test_the_page_makes_what_its_configuration_names(run: Callable[..., Result], tmp_path: Path) -> None:
-    commands = [shlex.split(line)[1:] for block in blocks("sh") for line in block.splitlines()]
+    ours = [block for block in blocks("sh") if block.startswith("tandemq ")]  # openssl's: test_recipes.py
+    commands = [shlex.split(line)[1:] for block in ours for line in block.splitlines()]
     assert len(commands) >= 6
     for words in commands:
         result = run(*words)
