@@ -96,7 +96,7 @@ def create(
 ) -> None:
     """Make macro queue NAME. Where a member is refused there is none.
 
-    Example: tandemq macro create spread --producer --policy ROUND_ROBIN --member orders.eu=5 --member //west/orders
+    Example: tandemq macro create spread --producer --member orders.eu=5
     """
     chosen = None if policy is None else MacroPolicy(policy.upper())
 
