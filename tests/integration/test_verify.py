@@ -15,11 +15,13 @@ from replica.manager import Manager
 from replica.node.members import MAIN, domain_number
 from storage.store import Append, WriteBatch
 from tandemq import aio
+from tandemq.config import Timers
 from tandemq.embedded import open_manager
 from tandemq.errors import from_rpc_error
 from tandemq.v1 import pair_service_pb2 as pb
+from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tests.integration.support import Raw, raw_to
-from tests.support.clusters import patient
+from tests.support.clusters import PATIENT, patient
 from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
@@ -37,10 +39,12 @@ def kill(cluster: Cluster, name: str) -> None:
 
 
 @asynccontextmanager
-async def pair_with(tmp_path: Path, inside: str) -> AsyncIterator[tuple[Cluster, Manager, aio.Client]]:
+async def pair_with(
+    tmp_path: Path, inside: str, config: QueueConfig | None = None, timers: Timers = PATIENT
+) -> AsyncIterator[tuple[Cluster, Manager, aio.Client]]:
     """A whole pair with 200 messages in it; one member runs in this process, so that its store can be reached."""
-    async with patient(tmp_path / "c").running() as cluster, aio.connect(cluster.target) as client:
-        await client.create_queue("q")
+    async with patient(tmp_path / "c", timers=timers).running() as cluster, aio.connect(cluster.target) as client:
+        await client.create_queue("q", config)
         kill(cluster, inside)
         async with open_manager(cluster.config(inside)) as manager:
             await until(lambda: whole(client), "the pair is whole")
