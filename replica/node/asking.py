@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from replica.machine.plan.selecting import plan_select
-from replica.machine.plan.sides import READY_MAX
 from tandemq.peer.v1.peer_service_pb2 import SideAsk
 
 if TYPE_CHECKING:
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
     from replica.machine import QueueState
     from replica.machine.state.lockstep import SideOf
 
+ASKED_MAX = 2_000
+"""Messages that a side asks for, at most: what is selected is overtaken by nothing."""
 BEAT_ASKS_MAX = 1_000
 """In one heartbeat; a side that is left out is served less at once, and asks again."""
 
@@ -58,7 +59,7 @@ class Asks:
         if queue.selection is None:
             return
         key = of.domain, of.queue_id
-        until = self.own[key] = side.next_index - 1 + max(0, min(credit, READY_MAX) - side.ready_count)
+        until = self.own[key] = side.next_index - 1 + max(0, min(credit, ASKED_MAX) - side.ready_count)
         # The master is the other member, and cannot select more for what it has heard.
         is_elsewhere = not self._node.domains[of.domain].shared.serving
         if is_elsewhere and self._said.get(key, 0) < queue.selection.following <= until:

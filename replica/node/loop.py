@@ -227,7 +227,8 @@ class Node:
                         if steps.appended_bytes >= self.next_mark_bytes:
                             self.next_mark_bytes = steps.appended_bytes + self.mark_bytes
                             self._listener.on_mark()
-                        self.group_wake.set()
+                        if steps.pending.hurried:
+                            self.group_wake.set()
                     case Reply(waiter, result):
                         waiter.answer(result)
                     case Deliver(consumer, done):
@@ -411,6 +412,8 @@ class Node:
         self._ticker = asyncio.get_running_loop().call_later(TICK_S, self._tick)
 
     def _pass_time(self) -> None:
+        if not self.steps.pending.empty:
+            self.group_wake.set()  # what nobody waits for has waited for others until now
         now = monotonic_ms()
         domain_now = self.clock.at_ms(now)
         for domain in self.domains.values():

@@ -244,7 +244,9 @@ class Sides:
         self._follow(own, side, queue, member)
         given = next_given(queue, side)
         if given is not None:
-            self._order(own, plan_given(own.orders.machine.state, own.orders.time_ms, side, given))
+            own.orders.order(plan_given(own.orders.machine.state, own.orders.time_ms, side, given))
+            own.consumers.pump([queue_id])
+            self._node.dispatch(own)
 
     # -- how far they have come --------------------------------------------------------------------------------------
 

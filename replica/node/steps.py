@@ -44,7 +44,7 @@ class Durable(NamedTuple):
 class GroupCommit:
     """What one transaction writes, for all domains."""
 
-    __slots__ = ("_last", "_leased", "_tokens", "batch", "bytes", "empty", "salvage")
+    __slots__ = ("_last", "_leased", "_tokens", "batch", "bytes", "empty", "hurried", "salvage")
 
     def __init__(self) -> None:
         self.batch = WriteBatch()
@@ -53,6 +53,8 @@ class GroupCommit:
         self.bytes = 0
         self.empty = True
         """Nobody needs it on disk; a batch that was filled by hand counts only once somebody waits for it."""
+        self.hurried = False
+        """Somebody waits for it; else it may gather more (`Persist.unhurried`)."""
         self._last: dict[Domain, tuple[int, int]] = {}
         self._tokens: dict[Domain, list[WriteToken]] = {}
         self._leased = 0
@@ -64,6 +66,8 @@ class GroupCommit:
         number = shared.domain
         batch = self.batch
         self.empty = False
+        if not effect.unhurried:
+            self.hurried = True
         if effect.wipe:
             batch.wipe.add(number)
             batch.cut.pop(number, None)
@@ -147,7 +151,7 @@ class Steps:
 
     def require(self) -> None:
         """Somebody waits for the pending group commit, also where no effect has joined it."""
-        self.pending.empty = False
+        self.pending.empty, self.pending.hurried = False, True
 
     def begin(self) -> GroupCommit | None:
         """The pending group commit, to be written now; None: nobody needs one."""

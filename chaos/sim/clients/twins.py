@@ -76,6 +76,8 @@ class Twin(SimClient):
         self.unsettled.clear()
         outputs = Outputs(client, WRITER, OWNER, self._differs)
         await outputs.begin(*self.kept)
+        if self.is_stopping():
+            return  # `stop` has closed the consumer before this one
         at_side = self.connect(self.place)
         self.consumer = at_side.consumer(self.queue, credit_messages=int(self.plan.args.get("credit", 20)), lease=LEASE)
         begin = asyncio.create_task  # no group: it would not let a killed process go

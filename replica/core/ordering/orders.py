@@ -50,6 +50,7 @@ from replica.machine.plan.deal import plan_deal
 from replica.machine.plan.enqueue import plan_enqueue
 from replica.machine.plan.settle import plan_settle
 from replica.machine.plan.settle_macro import plan_settle_macro
+from replica.machine.plan.sides import may_wait
 from replica.machine.plan.time import plan_expire
 from replica.machine.state.dealing import dealt_run
 from tandemq.peer.v1.peer_service_pb2 import HoldReject
@@ -162,7 +163,9 @@ class Orders:
         entry = shared.log.build(header, body, epoch, volatile_body=volatile_body, held=held, body_crc=body_crc)
         if volatile_body:
             shared.volatile.keep(entry.log_index, body)
-        shared.outbox.add(Persist(appends=(entry,), bodies=bodies, leased=int(leased)))
+        state = self.machine.state
+        unhurried = bool(state.own_sides) and may_wait(state, header)
+        shared.outbox.add(Persist(appends=(entry,), bodies=bodies, leased=int(leased), unhurried=unhurried))
         queue_ids, freed, _ = self.machine.apply(entry.log_index, entry.epoch, header)
         self.touched = queue_ids
         if self.machine.state.kept:

@@ -34,6 +34,8 @@ class Persist(NamedTuple):
     """Handed back by `on_persisted` when it is durable."""
     leased: int = 0
     """Of the records: leases that were ordered together with the messages before them."""
+    unhurried: bool = False
+    """Nobody waits for it: it can be written with what comes after it."""
 
 
 class Send(NamedTuple):

@@ -23,7 +23,9 @@ from tandemq.v1.queue_service_pb2 import FINAL_STATE_CONSUMED, FINAL_STATE_REJEC
 
 
 def apply_side(state: State, log_index: int, time_ms: int, op: record_pb2.SideOp) -> Applied:
-    """The side begins, or is given messages: they are ready there once this record is committed."""
+    """The side begins, or is given messages. They are committed in the pair, so they are ready there at once: a crash
+    that takes this record back takes nothing back of what they are, and they are given anew.
+    """
     if op.begins:
         return _begin(state, time_ms, op)
     side = state.queues[op.side_id]
@@ -38,10 +40,7 @@ def apply_side(state: State, log_index: int, time_ms: int, op: record_pb2.SideOp
     side.last_activity_ms = time_ms
     side.totals.enqueued += op.count
     side.totals.highest_length = max(side.totals.highest_length, side.length)
-    if log_index <= state.commit_index:
-        side.visible_index = end - 1
-    else:
-        state.pending.append((log_index, op.side_id, end - 1))
+    side.visible_index = end - 1
     return Applied((op.side_id,), [])
 
 

@@ -22,8 +22,12 @@ from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 HOUR_MS = 3_600_000
-READY_MAX = 2_000
-"""Messages that wait at a side for its consumer, at most: the rest stays where it is, and costs the side nothing."""
+READY_MAX = 10_000
+"""Messages that wait at a side for its consumer, at most: the rest stays where it is, and costs the side nothing. It is
+given more once half of them are gone, so that a record is of many.
+"""
+SETTLED_TOGETHER = 100
+"""Messages of a settlement that may wait for others: its sender has more of them under way than it waits for."""
 GIVEN_BYTES_MAX = 1 << 20
 """Payload bytes of one record of a side, or one message: sizes are means over it, and a delivery must fit its frame."""
 
@@ -84,15 +88,17 @@ def next_given(of: QueueState, side: QueueState) -> Portion | None:
     Never beyond the commit index that this member knows (K2): a process that has acted on an input which a failover
     then takes back cannot undo that.
     """
-    room = READY_MAX - side.ready_count
-    first, below = side.next_index, min(of.visible_end + 1, side.next_index + room)
+    ready = side.ready_count
+    first, below = side.next_index, min(of.visible_end + 1, side.next_index + READY_MAX - ready)
+    if first >= below or ready * 2 > READY_MAX:
+        return None
     count = size = 0
-    for part in _given_parts(of, first, below) if first < below else ():
-        mean = part.payload_bytes // part.live
-        for _ in range(part.start, part.end):
-            if count and size + mean > GIVEN_BYTES_MAX:
-                return Portion(first, count, size)
-            count, size = count + 1, size + mean
+    for part in _given_parts(of, first, below):
+        messages, mean = part.end - part.start, part.payload_bytes // part.live
+        fit = messages if not mean else max(0 if count else 1, (GIVEN_BYTES_MAX - size) // mean)
+        if fit < messages:
+            return Portion(first, count + fit, size + fit * mean)
+        count, size = count + messages, size + messages * mean
     return Portion(first, count, size) if count else None
 
 
@@ -103,6 +109,20 @@ def _given_parts(of: QueueState, first: int, below: int) -> Iterator[Part]:
         return
     for _, start, end in of.selection.runs(first, below):
         yield from of.segments.parts(start, end)
+
+
+def may_wait(state: State, header: record_pb2.RecordHeader) -> bool:
+    """Whether nobody waits for that record of a side to be durable, or for few messages alone: it can be written
+    together with what comes after it. What a crash takes back of a side is given again.
+    """
+    op = header.WhichOneof("op")
+    if op == "side":
+        return not header.side.begins
+    if op == "lease":
+        return header.lease.queue_id in state.own_sides
+    if op == "settle" and header.settle.queue_id in state.own_sides:
+        return sum(part.count for effect in header.settle.effects for part in effect.ranges) >= SETTLED_TOGETHER
+    return False
 
 
 def plan_given(state: State, now_ms: int, side: QueueState, given: Portion) -> record_pb2.RecordHeader:

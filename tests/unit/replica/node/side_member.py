@@ -122,8 +122,11 @@ class Member:
         consumer.waiter.cancelled = True
         self.own.consumers.detach(consumer)
 
-    def settle(self, process: Process, lease_id: int, index: int, outcome: Outcome = OUTCOME_ACK) -> None:
-        settlement = Settlement(lease_id=lease_id, ranges=ranges_of((index, index)), outcome=outcome)
+    def settle(
+        self, process: Process, lease_id: int, index: int, outcome: Outcome = OUTCOME_ACK, *, last: int = 0
+    ) -> None:
+        """One message, or all up to `last`."""
+        settlement = Settlement(lease_id=lease_id, ranges=ranges_of((index, last or index)), outcome=outcome)
         self.own.submit(PendingCall(process, SettleCall("SYSTEM.SIDE/q", [settlement])), NOW_MS)
         self.node.dispatch(self.own)
 

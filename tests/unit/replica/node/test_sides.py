@@ -6,7 +6,7 @@ import pytest
 
 from replica.core.state.outcomes import Failed, SettleDone
 from replica.machine import Limits, Machine
-from replica.machine.plan.sides import plan_lost
+from replica.machine.plan.sides import SETTLED_TOGETHER, plan_lost
 from replica.services.messages.side import problem_of_place
 from tandemq.peer.v1 import record_pb2
 from tandemq.peer.v1.peer_service_pb2 import SidePassed
@@ -225,13 +225,48 @@ async def test_a_step_that_commits_nothing_looks_at_no_side(member: Member, monk
     assert process.indexes == [1, 2], "a commit gives at once"
 
 
+async def test_k1_what_a_crash_takes_back_of_a_side_is_given_again(member: Member) -> None:
+    """Records of which nobody waits for the disk: what was given, and leased, and settled in large numbers."""
+    process, consumer = member.consume()
+    consumer.credit_messages = 1_000
+    member.driver.send(SETTLED_TOGETHER + 1)
+    member.sides.on_moved()
+    assert process.indexes == list(range(1, SETTLED_TOGETHER + 2)), "it waits for the pair, and for no disk"
+    ((lease_id, _),) = process.given
+    member.settle(process, lease_id, 1, last=SETTLED_TOGETHER)
+    assert not member.node.steps.pending.empty
+    assert not member.node.steps.pending.hurried, "nobody waits for it alone"
+    assert (process.answers, member.said) == ([], []), "nothing rests on what is not on the disk"
+    await member.restart()
+    again, _ = member.consume()
+    assert again.indexes == list(range(1, SETTLED_TOGETHER + 2))[:100]
+
+
+async def test_few_messages_are_settled_at_once_with_all_that_waits(member: Member) -> None:
+    process, _ = member.consume()
+    member.driver.send(2)
+    member.sides.on_moved()
+    assert not member.node.steps.pending.hurried
+    ((lease_id, _),) = process.given
+    member.settle(process, lease_id, 1)
+    assert member.node.steps.pending.hurried
+    member.flush()
+    assert len(process.answers) == 1
+    await member.restart()
+    again, _ = member.consume()
+    assert again.indexes == [2]
+
+
 async def test_a_side_waits_for_the_copy_behind_it(member: Member) -> None:
     """A full transfer takes its place, for example."""
-    process, _ = member.consume()
+    process, consumer = member.consume()
+    consumer.credit_messages = 0
     member.driver.send(2)
     member.sides.on_moved()
     machine = member.pair.shared.machine
     member.pair.shared.set_machine(None)
+    consumer.credit_messages = 100
+    member.own.consumers.on_credit(consumer)
     member.flush()
     assert process.indexes == []
     member.pair.shared.set_machine(machine)

@@ -108,8 +108,13 @@ def test_a_side_is_given_as_much_as_its_consumer_can_soon_have(driver: Driver, o
     first = next_given(pair_queue(driver), side)
     assert first is not None
     assert (first.first, first.count) == (1, 2)
-    driver.send(READY_MAX)
+    for _ in range(2):
+        driver.send(READY_MAX)
     assert give(own, driver) == READY_MAX
+    own.lease(READY_MAX // 2 - 1, name="SYSTEM.SIDE/q")
+    assert give(own, driver) == 0, "it has enough: a record is of many"
+    own.lease(1, name="SYSTEM.SIDE/q")
+    assert give(own, driver) == READY_MAX // 2
 
 
 @pytest.mark.parametrize(
