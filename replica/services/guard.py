@@ -150,16 +150,17 @@ class Guard:
     async def admit(self, row: Row, request: bytes, context: Any) -> Admitted:
         """Refuses the call, or says what it was let in for."""
         access, looked = self.access, self._now()
+        who = access.caller(context)
         if claims := access.claims_of(context):
             text = f"only the other member of the pair may send the metadata {', '.join(claims)}"
-            await self._refuse(context, row.path, _denied(text, access.caller(context), "member", "metadata"), request)
-        who = access.caller(context)
+            await self._refuse(context, row.path, _denied(text, who, "member", "metadata"), request)
         if access.stands_above(who):
             return Admitted(who, row.path, (), None, looked)
         if not who:
             text = "the certificate names nobody here: it needs one URI, tandemq:principal/NAME"
             await self._refuse(context, row.path, _denied(text, "", "", row.path), request)
-        if self.quoted is not None and (problem := await self.quoted.problem_of(context, len(request))) is not None:
+        problem = await self.quoted.problem_of(who, context, len(request)) if self.quoted is not None else None
+        if problem is not None:
             await self._refuse(context, row.path, problem, request)
         found = row.skim.read(request)
         if found is None:
@@ -174,7 +175,7 @@ class Guard:
             if place % NAMES_AT_ONCE == 0:
                 await asyncio.sleep(0)
         if self.quoted is not None:
-            self.quoted.sent(context, row.path, found)
+            self.quoted.sent(who, context, row.path, found)
         return admitted
 
     async def carried_out(self, admitted: Admitted, handle: Any, request: Any, context: Any) -> Any:

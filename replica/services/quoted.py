@@ -41,18 +41,17 @@ class Quoted:
     def __init__(self, access: Access, quotas: Quotas) -> None:
         self.access, self.quotas = access, quotas
 
-    def account_of(self, context: Any) -> Account | None:
-        """None: whoever calls is not counted."""
-        who = self.access.caller(context)
+    def account_of(self, who: str, context: Any) -> Account | None:
+        """Of whoever makes a call; None: he is not counted."""
         if not who or self.access.stands_above(who) or came_over_a_hop(context):
             return None
         return self.quotas.account(who, monotonic_ms())
 
-    async def problem_of(self, context: Any, size: int) -> Failed | None:
-        """Why a call is not taken; one that is, is counted with its bytes. Who is refused faster than anybody is that
-        waits as it is asked to hears of it later, and is looked at once more then: it may be taken after all.
+    async def problem_of(self, who: str, context: Any, size: int) -> Failed | None:
+        """Why a call of his is not taken; one that is, is counted with its bytes. Who is refused faster than anybody is
+        that waits as it is asked to hears of it later, and is looked at once more then: it may be taken after all.
         """
-        account = self.account_of(context)
+        account = self.account_of(who, context)
         if account is None:
             return None
         now_ms = monotonic_ms()
@@ -66,14 +65,14 @@ class Quoted:
             account.spend(Spent(bytes=size, calls=1), now_ms)
         return problem
 
-    def sent(self, context: Any, path: str, request: Any) -> None:
-        """A call that was let in brings these messages. `request`: parsed as far as it has been looked at."""
-        if (fields := SENT.get(path)) is not None and (account := self.account_of(context)) is not None:
+    def sent(self, who: str, context: Any, path: str, request: Any) -> None:
+        """A call of his that was let in brings these messages. `request`: parsed as far as it has been looked at."""
+        if (fields := SENT.get(path)) is not None and (account := self.account_of(who, context)) is not None:
             account.spend(Spent(messages=_count(request, *fields)), monotonic_ms())
 
     async def batch(self, context: Any, messages: int, size: int) -> None:
         """Of a stream: returns when it may be taken; until then the stream is not read, and HTTP/2 stops its client."""
-        account = self.account_of(context)
+        account = self.account_of(self.access.caller(context), context)
         if account is None:
             return
         kind, wait_ms = account.owed(monotonic_ms())
@@ -86,7 +85,7 @@ class Quoted:
     @contextmanager
     def stream(self, context: Any) -> Iterator[Failed | None]:
         """Why no further stream is opened; else it is counted for as long as the block takes."""
-        account = self.account_of(context)
+        account = self.account_of(self.access.caller(context), context)
         if account is None:
             yield None
             return

@@ -11,7 +11,6 @@ from replica.services.guard import row_of
 from replica.services.needs import NEEDS
 from replica.services.quoted import HELD_BYTES_MAX, SENT, Quoted, _count
 from tandemq.config_quotas import Quota
-from tandemq.credentials.caller import SHOWN
 from tandemq.v1 import transaction_service_pb2 as pb
 from tests.support import virtual_time
 
@@ -34,9 +33,6 @@ def test_the_messages_of_all_units_of_a_call_are_counted() -> None:
 class Call:
     """As far as its quota looks at it."""
 
-    def auth_context(self) -> dict[str, list[bytes]]:
-        return {SHOWN: [b"principal/flooder"]}
-
     def peer(self) -> str:
         return "ipv4:127.0.0.1:1"
 
@@ -49,10 +45,10 @@ def refused_after_s(count: int, size: int) -> list[float]:
 
     async def asked() -> list[float]:
         quoted = Quoted(Access("member/p/a", "", (), lambda: None), Quotas({"*": Quota(bytes=1)}))  # type: ignore[arg-type,return-value]  # no right is asked about
-        assert await quoted.problem_of(Call(), 1 << 30) is None
+        assert await quoted.problem_of("principal/flooder", Call(), 1 << 30) is None
 
         async def refused() -> float:
-            assert await quoted.problem_of(Call(), size) is not None
+            assert await quoted.problem_of("principal/flooder", Call(), size) is not None
             return asyncio.get_running_loop().time()
 
         return sorted(await asyncio.gather(*(refused() for _ in range(count))))
