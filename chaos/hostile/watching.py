@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Collection, Sequence
@@ -13,13 +14,16 @@ from typing import NamedTuple
 
 from chaos.cluster import Cluster
 from chaos.crowd.idle import memory_kib
-from chaos.starved import TICK_S, Waited, busy_s, waited
+from chaos.hostile.disk import Disk
+from chaos.starved import TICK_S, Waited, busy_s, stolen_s, waited
 from tandemq import aio
 from tandemq.errors import TandemqError
 
 QUEUE = "honest"
 SEND_S, PAUSE_S = 30.0, 0.01
 KEPT, QUIET = 20_000, 400
+WRITTEN_MAX = 4 << 20
+"""Bytes in the time of one send: whoever has written more may be why the disk stood still."""
 LOOKED_AT_MS = 20.0
 """Of a send that took no longer it does not matter what the machine withheld."""
 
@@ -35,26 +39,40 @@ class Sample(NamedTuple):
 
 class Machine:
     """What it withheld from the processes that serve, and from this one: at most as long as their threads were ready
-    and did not run, and no more than all others worked meanwhile, of whom the hostile one is one.
+    and did not run, and no more than all others worked meanwhile, of whom the hostile one is one; what a hypervisor
+    kept; and as long as the disk let somebody else wait for a page, where members wrote little themselves.
     """
 
-    def __init__(self, pids: Collection[int]) -> None:
-        self._pids = (os.getpid(), *pids)
+    def __init__(self, pids: Collection[int], disk: Disk) -> None:
+        self._pids, self._disk = (os.getpid(), *pids), disk
         self._waited: Waited = {}
-        self._others_s = 0.0
+        self._others_s = self._stolen_s = self._began_s = 0.0
+        self._written = 0
 
     def look(self) -> None:
         """From now on."""
         self._waited, self._others_s = waited(iter(self._pids)), self._others()
+        self._stolen_s, self._written, self._began_s = stolen_s(), self._bytes(), time.monotonic()
 
     def withheld_ms(self) -> float:
         """Since the last look."""
-        after = waited(iter(self._pids))
+        after, now_s = waited(iter(self._pids)), time.monotonic()
         ready_s = sum(each_s - self._waited.get(thread, 0.0) for thread, each_s in after.items())
-        return 1_000 * min(ready_s, self._others() - self._others_s + TICK_S)
+        # Both are counted in ticks, and what they differ by may be less than nothing.
+        withheld_s = max(0.0, min(ready_s, self._others() - self._others_s + TICK_S)) + stolen_s() - self._stolen_s
+        wrote_little = self._bytes() - self._written <= WRITTEN_MAX
+        return 1_000 * (withheld_s + (self._disk.stood_s(self._began_s, now_s) if wrote_little else 0.0))
 
     def _others(self) -> float:
         return busy_s(self._pids)
+
+    def _bytes(self) -> int:
+        """That these processes have had written so far; 0 where nobody counts it."""
+        found = 0
+        for pid in self._pids:
+            with contextlib.suppress(OSError):
+                found += int(re.findall(r"(?m)^write_bytes: (\d+)", Path(f"/proc/{pid}/io").read_text())[0])
+        return found
 
 
 class Sends:
@@ -103,7 +121,9 @@ class Sends:
 @contextlib.asynccontextmanager
 async def sending(cluster: Cluster, credentials: Path) -> AsyncIterator[Sends]:
     """Until the block ends."""
-    sends = Sends(Machine(_pids(cluster)))
+    disk = Disk(cluster.data_dir)
+    disk.start()
+    sends = Sends(Machine(_pids(cluster), disk))
     async with aio.connect(cluster.target, credentials=credentials, timeout=SEND_S) as client:
         running = asyncio.create_task(sends.run(client))
         try:
@@ -111,6 +131,7 @@ async def sending(cluster: Cluster, credentials: Path) -> AsyncIterator[Sends]:
         finally:
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
+            await asyncio.to_thread(disk.stop)
 
 
 def percentile(values: Sequence[float], share: float) -> float:
