@@ -12,7 +12,7 @@ from tandemq.cli.view import PairView
 from tandemq.credentials.development import prepare
 from tandemq.errors import Denied, TandemqError
 from tests.integration.support import roles
-from tests.support.clusters import patient
+from tests.support.clusters import quick
 from tests.support.until import OUTER_S, until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -37,7 +37,7 @@ def alone(view: PairView, master: str) -> bool:
 async def test_a_right_that_was_revoked_while_a_member_was_cut_off_is_let_in_nowhere(tmp_path: Path) -> None:
     shown = tmp_path / "credentials"
     prepare(shown, tmp_path / "authority", PEOPLE)
-    pair = patient(tmp_path / "pair", secured=shown, operators=["ops"], relayed=True)
+    pair = quick(tmp_path / "pair", secured=shown, operators=["ops"], relayed=True)
     async with pair.running():
         await pair.wait_ready()
         async with aio.connect(pair.target, credentials=shown / CLIENT, timeout=OUTER_S) as ops:
