@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import timedelta
 
@@ -18,7 +19,7 @@ from tandemq.client.parts import RowsPart
 from tandemq.client.receipts import Receipts, checked, receipts_of
 from tandemq.client.settling import Act, Lost, Range, to_settlement
 from tandemq.client.waits import Wait, to_wait
-from tandemq.errors import TandemqError, to_error
+from tandemq.errors import Denied, NotFound, TandemqError, to_error
 from tandemq.finding.names import is_full, parse_place
 from tandemq.v1 import queue_service_pb2
 
@@ -26,11 +27,11 @@ from tandemq.v1 import queue_service_pb2
 class ReceivedBatch(MessageBatch):
     """The answer of one dequeue: messages under one lease, settled by calls that wait for their answer."""
 
-    __slots__ = ("_client",)
+    __slots__ = ("_asked", "_client", "_member")
 
     def __init__(self, client: Linked, reply: queue_service_pb2.DequeueResponse, queue: str) -> None:
         super().__init__(_member_of(queue, reply.member_queue), reply.lease_id, [RowsPart(reply.messages)])
-        self._client = client
+        self._client, self._asked, self._member = client, queue, reply.member_queue
 
     async def ack(self) -> None:
         """Done: remove them. Raises LeaseLost when the member refused some."""
@@ -51,7 +52,12 @@ class ReceivedBatch(MessageBatch):
     async def _settle(self, act: Act) -> None:
         if not self.lease_id or not self:
             return
-        for loss in await settle(self._client, self.queue, [(act, self.ranges())]):
+        # By the name that was asked: whoever may receive from a macro queue need have no right on its members.
+        lost = await _settle(self._client, self._asked, [(act, self.ranges())], self._member)
+        if lost and self._member:  # it may have left the macro queue, and is settled by its own name then
+            with contextlib.suppress(NotFound, Denied):
+                lost = await settle(self._client, self.queue, [(each.act, each.ranges) for each in lost])
+        for loss in lost:
             raise loss.error
 
 
@@ -138,10 +144,21 @@ async def settle(
     client: Linked, queue: str, settlements: Sequence[tuple[Act, Sequence[Range]]], *, request_id: bytes | None = None
 ) -> list[Lost]:
     """Settles leased messages; returns the settlements that were refused, an empty list when none was."""
+    return await _settle(client, queue, settlements, "", request_id)
+
+
+async def _settle(
+    client: Linked,
+    queue: str,
+    settlements: Sequence[tuple[Act, Sequence[Range]]],
+    member: str,
+    request_id: bytes | None = None,
+) -> list[Lost]:
+    """`member`: of a macro queue, that which gave them; empty: the queue itself did, or its manager knows."""
     request = queue_service_pb2.SettleRequest(
         queue=queue,
         request_id=request_id or new_request_id(),
-        settlements=[to_settlement(act, ranges) for act, ranges in settlements],
+        settlements=[to_settlement(act, ranges, member) for act, ranges in settlements],
         epoch=client.links.epoch_of(queue),
     )
     reply = await client.links.own.caller.call(

@@ -211,13 +211,14 @@ def _count_of(acts: Iterable[tuple[Act, tuple[Range, ...]]]) -> int:
     return sum(count for _, ranges in acts for _, count in ranges)
 
 
-def to_settlement(act: Act, ranges: Iterable[Range]) -> queue_service_pb2.Settlement:
-    """The form on the wire."""
+def to_settlement(act: Act, ranges: Iterable[Range], member: str = "") -> queue_service_pb2.Settlement:
+    """The form on the wire; `member`: of a macro queue, that which gave them."""
     settlement = queue_service_pb2.Settlement(
         lease_id=act.lease_id,
         outcome=act.outcome,
         reason=act.reason,
         ranges=[common_pb2.IndexRange(first=first, count=count) for first, count in ranges],
+        queue=member,
     )
     if act.extension is not None:
         settlement.extension.FromTimedelta(act.extension)
