@@ -287,11 +287,11 @@ class FarTap:
     def _on_failed(self, kept: KeptProxy, error: TandemqError) -> None:
         self._again_ms = monotonic_ms() + AGAIN_MS
         why = f"{error.reason}: {error.message}"
+        kept.manager.doubt(kept.standing)  # its queue may be gone, and another one be there under its name before long
         if error.definite:
             self._refusal, self._again_ms = why, monotonic_ms() + POLL_MS
             self.member.set(AWAY, why)
             return
-        kept.manager.doubt(kept.standing)
         self.member.set(LATE, why)
 
     def _on_rows(self, rows: Sequence[DeliveredMessage], most: int, *, polls: bool) -> None:
