@@ -126,9 +126,13 @@ class ProxyWatch:
             )
             self._run.violation(DEMOTED, text)
 
-    def on_event(self, kind: str, text: str) -> None:  # noqa: ARG002  # see the coverage
+    def on_event(self, kind: str, text: str) -> None:
         """A member has reported something."""
-        if "WRONG_PAIR" in text:
+        if kind == "ROLE":
+            seen = self._seen.get(text.partition(" ")[0])
+            if seen is not None:
+                seen.until_s = self._run.loop.now  # it may have served for less than a look
+        elif "WRONG_PAIR" in text:
             self._run.sometimes(STRANGER)
         elif "reaches //" in text and text.endswith("again"):
             self._run.sometimes(REOPENED)

@@ -56,7 +56,7 @@ class ProxiedStream:
         call: Any = None
         try:
             opening = await self._there(first, context)
-            call, frame = await self._open(opening, context)
+            call, frame = await self._open_while_master(opening, context)
             await context.write(self._here(frame))
             await self._carry(call, context)
         finally:
@@ -78,6 +78,24 @@ class ProxiedStream:
         return self.frames.here(frame, header_of(self.members, self.domain))
 
     # -- opening -----------------------------------------------------------------------------------------------------
+
+    async def _open_while_master(self, opening: bytes, context: Context) -> tuple[Any, bytes]:
+        """A stream that a demoted master opens late would take the place of the next one's, which has its client."""
+        over, removed = self.kept.manager.over, self.kept.removed
+        work = asyncio.create_task(self._open(opening, context))
+        try:
+            await asyncio.wait((work, over, removed), return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                await self._end(context)
+            return work.result()
+        finally:
+            work.cancel()
+
+    async def _end(self, context: Context) -> None:
+        """Its proxy is kept by somebody else, or by nobody."""
+        why = "it was removed" if self.kept.removed.done() else "the mastership has moved"
+        text = OVER.format(self.kept.standing.proxy.name, why)
+        await abort(context, Failed(Reason.REASON_NOT_MASTER, text, {}, 50))
 
     async def _open(self, opening: bytes, context: Context) -> tuple[Any, bytes]:
         """The stream there, and its first frame; follows a takeover of that pair as far as there is time."""
@@ -150,9 +168,7 @@ class ProxiedStream:
                 if up in done:
                     up.result()
             if not down.done():
-                why = "it was removed" if removed.done() else "the mastership has moved"
-                text = OVER.format(self.kept.standing.proxy.name, why)
-                await abort(context, Failed(Reason.REASON_NOT_MASTER, text, {}, 50))
+                await self._end(context)
             down.result()
         finally:
             up.cancel()
