@@ -61,6 +61,8 @@ class Taker(SimClient):
             given = Given(self.now_s, self.plan.name, call, lease_id, tuple(each.index for each in batch), asked_ms)
             self.memory.elsewhere.given.append(given)
             asked_ms = 0  # it was a head for a while before
+            # Who takes heads is a consumer too: what goes back as it was is a first delivery later.
+            self.run.book_of(batch.queue).consumers.add(self.queue)
         self.run.book_of(batch.queue).took(
             self.now_s, self.plan.name, taken, lease_id, waited=waited, until_s=until_s, asked_ms=asked_ms
         )
