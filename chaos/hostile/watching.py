@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import os
 import re
 import time
@@ -135,9 +136,9 @@ async def sending(cluster: Cluster, credentials: Path) -> AsyncIterator[Sends]:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Of milliseconds; 0: there are none."""
+    """Of milliseconds, the least that so large a share of them do not exceed; 0: there are none."""
     found = sorted(values)
-    return round(found[min(len(found) - 1, int(share * len(found)))], 2) if found else 0.0
+    return round(found[max(0, math.ceil(share * len(found)) - 1)], 2) if found else 0.0
 
 
 def memory_mib(cluster: Cluster) -> float:
