@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replica.machine.state.system_names import target_of
+from replica.services.links.far_clients import FarClients
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from replica.node.members import Members
     from replica.operations.reports import Reports
     from replica.services.links.carrier import Carrier
+    from tandemq import aio
     from tandemq.finding.resolver import Resolver
 
 CALL_S = 5.0
@@ -31,6 +33,14 @@ class Agent:
         """By domain and queue."""
         self._looked: dict[int, tuple[Machine, int]] = {}
         self._queues: dict[int, dict[int, Destination]] = {}
+        self._clients = FarClients(self._client_of)
+
+    def _client_of(self, manager: str) -> aio.Client:
+        from tandemq import aio, retry  # for who sends to one
+        from tandemq.finding.target import Target
+
+        named, policy = Target((), "the transmission queue", manager=manager), retry.Policy(total_s=CALL_S)
+        return aio.Client(named, policy, open_channel=self.members.open, resolvers=[self.linked()])
 
     def linked(self) -> Resolver:
         """Who knows the managers of the configuration."""
@@ -80,13 +90,9 @@ class Agent:
                 carrier.wake.set()
         elif queue is not None and queue.length and domain.shared.serving:
             from replica.services.links.carrier import Carrier  # and a client, which most members never need
-            from tandemq import aio, retry
-            from tandemq.finding.target import Target
 
             carrier = Carrier(self.members, self.reports, domain, queue, target)
             self.carriers[key] = carrier
-            manager, policy = self.members.reached_by(target.manager), retry.Policy(total_s=CALL_S)
-            named = Target((), "the transmission queue", manager=manager)
-            client = aio.Client(named, policy, open_channel=self.members.open, resolvers=[self.linked()])
+            client = self._clients.held(self.members.reached_by(target.manager))
             task = self.members.node.spawn(carrier.run(client))
             task.add_done_callback(lambda _done: self.carriers.pop(key, None))

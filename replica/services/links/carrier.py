@@ -53,6 +53,7 @@ from tandemq.v1.queue_service_pb2 import OUTCOME_ACK, OUTCOME_RELEASE, EnqueueBa
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from replica.core.domain import Domain
     from replica.core.state.calls import AnyCall
@@ -134,9 +135,9 @@ class Carrier:
         machine = self.domain.shared.machine
         return self.domain.shared.serving and machine is not None and machine.queue_id(self.queue) == self.queue_id
 
-    async def run(self, client: aio.Client) -> None:
+    async def run(self, held: AbstractAsyncContextManager[aio.Client]) -> None:
         """As long as this member serves the queue."""
-        async with client:
+        async with held as client:
             domain = "" if self.is_sent_on else self.target.domain
             far = self.far = FarSide(client, self.writer, self.members.pair or self.members.member, domain)
             while self.serves:
