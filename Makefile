@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PIP_BUILD_CONSTRAINT := $(CURDIR)/requirements.lock
 export PIP_CONSTRAINT := $(CURDIR)/requirements.lock
 
-.PHONY: help audit-check audit-same blocking blocking-check modules venv setup setup-all etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo demo-twin demo-units test test-all campaigns nightly shuffled coverage lint fmt types pytest bench bench-deps bench-failover bench-growth bench-levers bench-macro bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-secure bench-spark bench-twin bench-units crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean secure-demo hostile deploy-check guard guard-baseline bench-budget flamegraph one-message names crowd
+.PHONY: help audit-check audit-same blocking blocking-check modules venv setup setup-all etcd strace directories chromium spark exactly-once pipeline-check pipeline-demo spark-cluster pages demo demo-macro demo-twin demo-units test test-all campaigns nightly shuffled coverage lint fmt types pytest bench bench-deps bench-failover bench-growth bench-levers bench-macro bench-native bench-open bench-peers bench-quick bench-report bench-scale bench-secure bench-spark bench-twin bench-units crash-images soak chaos chaos-deps drills lying-disk pair-model example sim sim-steps sim-bugs model model-rules mutants failover interop wheel-check proto proto-check proto-lint proto-release requirements fuzz clean secure-demo hostile deploy-check guard guard-baseline bench-budget flamegraph one-message names crowd
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,6 +45,10 @@ demo: $(STAMP) ## start a pair and a witness, kill the master under load, accoun
 	$(BIN)/tandemq demo
 
 UNITS_DEMO_ARGS ?=
+MACRO_DEMO_ARGS ?=
+demo-macro: $(STAMP) ## flights by carrier into a macro queue over a pair and a single manager, and out of another one by priority; each manager is killed, a member destroyed, one added: build/demo/macro.json, macro.svg (2 minutes)
+	$(BIN)/python -m chaos.macros $(MACRO_DEMO_ARGS)
+
 demo-units: $(STAMP) ## flights in units of work, a cancelled airline, exchanged aircraft, a second pair; masters and a worker are killed; account for every flight: build/demo/units.json, units.svg (4 minutes)
 	$(BIN)/python -m chaos.units $(UNITS_DEMO_ARGS)
 
