@@ -71,9 +71,9 @@ test: setup ## what must hold before a commit, in phases, with what each took: b
 test-all: setup-all ## all of it: also Spark, browsers, every process test, 3,000 seeds, crash images, the guard (20 minutes on two cores)
 	$(BIN)/python -m tools.phases test-all --pytest='$(PYTEST_ARGS)' $(PHASES_ARGS)
 
-campaigns: setup ## more of what `make test-all` has some of, before an issue is resolved: property tests in more examples, the demo of units, 10,000 grants (10 minutes)
+campaigns: setup ## more of what `make test-all` has some of, before an issue is resolved: property tests in more examples, the demos of units and macro queues, 10,000 grants (10 minutes)
 	$(BIN)/python -m pytest tests/property tests/integration/test_rights_faults.py \
-	  tests/integration/test_demo_units.py tests/unit/chaos/test_crash_images.py -m long -v
+	  tests/integration/test_demo_macro.py tests/integration/test_demo_units.py tests/unit/chaos/test_crash_images.py -m long -v
 
 nightly: test-all campaigns ## what a night has time for: campaigns, tests in an order of the day, 20,000 seeds, coverage by folder, mutants
 	$(MAKE) shuffled SHUFFLE=$$(date +%Y%m%d)
