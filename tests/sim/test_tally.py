@@ -9,6 +9,7 @@ import pytest
 
 from chaos.sim.draw import profiles
 from chaos.sim.tools.campaign import Campaign, Works, results
+from chaos.sim.tools.product import of_product
 from chaos.sim.tools.tally import FLOORS, KIND_FLOOR, Floor, Tally, floors
 from tests.sim.stories import draw, run
 
@@ -97,3 +98,13 @@ def test_profiles_draw_half_as_many_faults_again_as_the_floors_ask_for() -> None
     assert len(of_faults) == 5
     short = {floor.name: floor.reached(drawn) for floor in of_faults if floor.reached(drawn) < floor.count * 1.5 / 3}
     assert short == {}
+
+
+def test_a_campaign_over_all_asks_for_the_kinds_that_it_draws_and_for_no_others() -> None:
+    """Nothing hangs, and no other manager takes an address, but in profile "proxies", whose points say so."""
+    names = profiles.OF_ALL
+    plans = [profiles.draw(names[number % len(names)], 1 + number) for number in range(1_000)]
+    assert {fault.kind for plan in plans for fault in plan.faults} == set(profiles.KINDS_OF_ALL)
+    assert of_product().kinds == profiles.KINDS_OF_ALL
+    beside = {fault.kind for seed in range(100) for fault in profiles.draw("proxies", seed).faults}
+    assert beside - set(profiles.KINDS_OF_ALL) == {"hang", "impostor"}

@@ -11,8 +11,7 @@ from typing import TypeAlias
 from chaos.sim.bugs import BUGS, planted, shown
 from chaos.sim.bugs.elsewhere import ELSEWHERE
 from chaos.sim.draw.checking import check
-from chaos.sim.draw.profiles import OF_ALL, PROFILES, draw
-from chaos.sim.faults.table import KINDS
+from chaos.sim.draw.profiles import KINDS_OF_ALL, OF_ALL, PROFILES, draw
 from chaos.sim.judges.coverage import MEANINGS
 from chaos.sim.judges.homes import HOMES
 from chaos.sim.pair.plan import Outcome, Plan, Runner
@@ -88,4 +87,4 @@ def of_product() -> Kernel:
     apart = tuple(name for name in PROFILES if name not in OF_ALL)
     beside = {point for name in apart for point in HOMES[name]}
     points = {point: text for point, text in MEANINGS.items() if point not in beside}
-    return Kernel(draw, run, traced, OF_ALL, tuple(KINDS), quarries, points, check, HOMES, elsewhere, apart)
+    return Kernel(draw, run, traced, OF_ALL, KINDS_OF_ALL, quarries, points, check, HOMES, elsewhere, apart)
