@@ -386,8 +386,8 @@ PROFILES: Mapping[str, Profile] = MappingProxyType(
 
 OF_ALL = tuple(name for name, each in PROFILES.items() if not each.is_apart)
 """Those of a campaign over all profiles."""
-_APART = {kind for each in PROFILES.values() if each.is_apart for kind in (*each.weights, *each.beside)}
-_NOT_APART = {kind for name in OF_ALL for kind in (*PROFILES[name].weights, *PROFILES[name].beside)}
+_APART = frozenset(kind for each in PROFILES.values() if each.is_apart for kind in (*each.weights, *each.beside))
+_NOT_APART = frozenset(kind for name in OF_ALL for kind in (*PROFILES[name].weights, *PROFILES[name].beside))
 KINDS_OF_ALL = tuple(kind for kind in KINDS if kind not in _APART - _NOT_APART)
 """Kinds of fault that such a campaign must have met: without those that only a profile of its own draws."""
 
