@@ -7,7 +7,9 @@ interpreter that is forked: its threads would be missing in the child.
     with ForkServer() as server:
         process = server.start(["tandemq", "serve", ...], stdin=..., stdout=..., environment=...)
 
-`python -P -m chaos.fork_server ADDRESS` is the other side; it ends when its standard input does.
+A test hands it on to a command that starts members itself (`handed_on`), and only where it says so.
+
+`python -P -m chaos.fork_server ADDRESS KIND` is the other side; it ends when its standard input does.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import runpy
 import select
 import selectors
+import signal
 import socket
 import subprocess
 import sys
@@ -29,18 +33,32 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
 
-from tandemq.grpc_engine import as_server
+from tandemq.grpc_engine import as_server, without_fork_support
 
+HANDED_ON = "TANDEMQ_FORK_SERVER"
+"""In the environment of a process whose clusters fork their members from another one's server: its address."""
 MESSAGE_MAX = 1 << 20
 """Bytes of a request: arguments and an environment."""
+STREAMS = 3
+AT_START = re.compile(r"PYTHON|LC_|LANG|TZ$|MALLOC_|LD_")
+"""Names of what an interpreter, or a library below it, reads once: a forked one has it as its server has."""
 ADDRESS_MAX = 100
 """Bytes of a Unix socket's path."""
+MEMBERS, COMMANDS = "members", "commands"
+"""What a server forks: each has imported what those need, as they do it."""
 IMPORTED = (
     *("replica.manager", "tandemq.cli.serve", "tandemq.cli.witness", "failover.witness"),
     # What members load when somebody asks (decision 0050), and in tests somebody does.
     *("h11", "prometheus_client.exposition", "replica.operations.metrics", "replica.operations.metrics_operator"),
     *("failover.alt_path", "failover.combine", "failover.command", "failover.etcd", "failover.peer_outdate"),
 )
+
+
+OF_COMMANDS = (
+    *("tandemq.client.aio", "tandemq.cli.output", "tandemq.cli.view"),
+    *(f"tandemq.cli.{name}" for name in ("queue", "msg", "pair", "right", "audit", "dev", "witness", "backup")),
+)
+"""Of `tandemq`, the commands that tests run most."""
 
 
 class ForkFailed(RuntimeError):  # noqa: N818 - as the errors beside it are named
@@ -90,12 +108,16 @@ class ForkedProcess:
 
 
 class ForkServer:
-    """Starts the server when it is entered, and ends it. What it has forked goes on."""
+    """Starts the server when it is entered, and ends it. What it has forked goes on.
 
-    def __init__(self) -> None:
+    kind: MEMBERS or COMMANDS. address: of one that somebody else has started; it is not entered then.
+    """
+
+    def __init__(self, kind: str = MEMBERS, address: str = "") -> None:
+        self._kind = kind
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
-        self.address = ""
+        self.address = address
 
     def __enter__(self) -> Self:
         self._folder = tempfile.TemporaryDirectory(prefix="tq-fork-")
@@ -103,7 +125,7 @@ class ForkServer:
         assert len(self.address.encode()) < ADDRESS_MAX, (
             f"{self.address} is no address of a Unix socket: shorten TMPDIR"
         )
-        command = [sys.executable, "-P", "-m", "chaos.fork_server", self.address]
+        command = [sys.executable, "-P", "-m", "chaos.fork_server", self.address, self._kind]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
         assert self._process.stdout is not None
         if self._process.stdout.readline() != b"ready\n":
@@ -143,25 +165,73 @@ class ForkServer:
                 ends.callback(os.close, sink)
             else:
                 sink = stdout.fileno()
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            said = {"arguments": list(arguments), "environment": dict(environment), "directory": str(Path.cwd())}
             try:
-                connection.connect(self.address)
-                socket.send_fds(connection, [json.dumps(said).encode()], [stdin, sink])
-                answer = connection.recv(MESSAGE_MAX)
-            except OSError as error:
-                answer = b""
-                cause: OSError | None = error
-            else:
-                cause = None
-            if not answer:
-                connection.close()
+                connection, pid = self._ask(arguments, environment, Path.cwd(), [stdin, sink, sink])
+            except ForkFailed:
                 for each in (to_stdin, source):
                     if each is not None:
                         os.close(each)
-                raise ForkFailed("the fork server has gone") from cause
+                raise
         opened = os.fdopen(source, "rb") if source is not None else None
-        return ForkedProcess(connection, int(json.loads(answer)["pid"]), os.fdopen(to_stdin, "wb", buffering=0), opened)
+        return ForkedProcess(connection, pid, os.fdopen(to_stdin, "wb", buffering=0), opened)
+
+    def run(
+        self,
+        arguments: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        stdin: str = "",
+        directory: Path | None = None,
+        timeout: float | None = None,
+    ) -> subprocess.CompletedProcess[str]:
+        """A module and its arguments, to its end; what `subprocess.run` says of one that it has started. Its standard
+        streams are files. Raises ForkFailed, also where the environment has what is read when an interpreter starts
+        (AT_START) otherwise than here, and subprocess.TimeoutExpired once it is killed.
+        """
+        other = sorted(name for name in {*environment, *os.environ} if _is_other(name, environment))
+        if other:
+            raise ForkFailed(f"{', '.join(other)}: read when an interpreter starts, so start this command")
+        with contextlib.ExitStack() as opened:
+            given, out, err = (opened.enter_context(tempfile.TemporaryFile()) for _ in range(3))
+            given.write(stdin.encode())
+            given.seek(0)
+            streams = [each.fileno() for each in (given, out, err)]
+            connection, pid = self._ask(arguments, environment, directory or Path.cwd(), streams)
+            process = ForkedProcess(connection, pid, given, None)
+            try:
+                code = process.wait(timeout)
+            finally:
+                if process.returncode is None:
+                    os.killpg(pid, signal.SIGKILL)
+                    process.wait()
+            said = []
+            for each in (out, err):
+                each.seek(0)
+                said.append(each.read().decode())
+        return subprocess.CompletedProcess(list(arguments), code, *said)
+
+    def _ask(
+        self, arguments: Sequence[str], environment: Mapping[str, str], directory: Path, streams: Sequence[int]
+    ) -> tuple[socket.socket, int]:
+        """streams: stdin, stdout, stderr. The connection that tells how it ended, and its id."""
+        own = {name: value for name, value in environment.items() if name != HANDED_ON}
+        said = {"arguments": list(arguments), "environment": own, "directory": str(directory)}
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        try:
+            connection.connect(self.address)
+            socket.send_fds(connection, [json.dumps(said).encode()], streams)
+            answer = connection.recv(MESSAGE_MAX)
+        except OSError as error:
+            connection.close()
+            raise ForkFailed("the fork server has gone") from error
+        if not answer:
+            connection.close()
+            raise ForkFailed("the fork server has gone")
+        return connection, int(json.loads(answer)["pid"])
+
+
+def _is_other(name: str, environment: Mapping[str, str]) -> bool:
+    return AT_START.match(name) is not None and environment.get(name) != os.environ.get(name)
 
 
 _in_use: list[ForkServer] = []
@@ -178,17 +248,28 @@ def in_use(server: ForkServer) -> Iterator[None]:
 
 
 def current() -> ForkServer | None:
-    """The one that is in use, if any."""
-    return _in_use[-1] if _in_use else None
+    """The one that is in use, here or by whoever started this process and handed it on, if any."""
+    if _in_use:
+        return _in_use[-1]
+    address = os.environ.get(HANDED_ON, "")
+    return ForkServer(address=address) if address else None
+
+
+def handed_on() -> dict[str, str]:
+    """For the environment of a command that starts members: they are forked from the server that is in use here. It may
+    not be one that shows how members start, nor one that changes what they read when they are imported or start.
+    """
+    return {HANDED_ON: _in_use[-1].address} if _in_use else {}
 
 
 class _Server:
     """Forks on request, and says how each child ended to whoever asked for it."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, kind: str) -> None:
         before = set(os.environ)
-        with as_server(os.environ):  # as in a process that serves
-            for name in IMPORTED:
+        as_they_do = as_server if kind == MEMBERS else without_fork_support  # as in a process that serves, or asks one
+        with as_they_do(os.environ):
+            for name in IMPORTED if kind == MEMBERS else OF_COMMANDS:
                 __import__(name)
         self._own = {name: os.environ[name] for name in set(os.environ) - before}
         """What imports put into the environment: a started process would have it too."""
@@ -224,8 +305,8 @@ class _Server:
             connection.send(json.dumps({"code": code}).encode())
 
     def _fork(self, connection: socket.socket) -> Callable[[], None] | None:
-        said, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_MAX, 2)
-        if len(descriptors) != 2:  # who asked has gone
+        said, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_MAX, STREAMS)
+        if len(descriptors) != STREAMS:  # who asked has gone
             connection.close()
             return None
         pid = os.fork()
@@ -241,9 +322,8 @@ class _Server:
                 connection.send(json.dumps({"pid": pid}).encode())
             return None
         os.setpgid(0, 0)
-        os.dup2(descriptors[0], 0)
-        os.dup2(descriptors[1], 1)
-        os.dup2(descriptors[1], 2)
+        for stream, each in enumerate(descriptors):
+            os.dup2(each, stream)
         for each in descriptors:
             os.close(each)
         connection.close()
@@ -278,7 +358,7 @@ def _program(said: Mapping[str, Any], own: Mapping[str, str]) -> Callable[[], No
 
 def main() -> None:
     """Serves; in a child it returns what ends the interpreter in order."""
-    program = _Server(sys.argv[1]).run()
+    program = _Server(*sys.argv[1:]).run()
     if program is not None:
         program()
 

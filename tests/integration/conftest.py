@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from chaos.cluster import Cluster
+from chaos.fork_server import ForkServer
 from tests.integration.home import Home
 from tests.integration.support import stopped_at_end
 from tests.support.clusters import patient
@@ -22,6 +23,6 @@ async def pair(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
+def home(tmp_path: Path, commands: ForkServer) -> Home:
     """Where somebody works who has only the command."""
-    return Home(tmp_path)
+    return Home(tmp_path, commands)

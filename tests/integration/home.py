@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from chaos.fork_server import ForkServer, handed_on
 from chaos.ports import PortRange, ports_in_use
 
 FREEZE = """
@@ -28,9 +29,11 @@ for_s = 600
 class Home:
     """One user."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.environment = {**os.environ, "TANDEMQ_CONFIG_HOME": str(folder / "home"), "NO_COLOR": "1"}
+    def __init__(self, folder: Path, commands: ForkServer) -> None:
+        """commands: forks those that are only waited for."""
+        self.folder, self.commands = folder, commands
+        own = {"TANDEMQ_CONFIG_HOME": str(folder / "home"), "NO_COLOR": "1"}
+        self.environment = {**os.environ, **handed_on(), **own}
         self.environment.pop("TANDEMQ_TARGET", None)
 
     def start(self, *arguments: str) -> subprocess.Popen[str]:
@@ -45,9 +48,9 @@ class Home:
 
     def run(self, *arguments: str, code: int | None = 0) -> str:
         """What it said; `code` None: it may end with any."""
-        process = self.start(*arguments)
-        said, _ = process.communicate()
-        assert code in (None, process.returncode), said
+        done = self.commands.run(["tandemq", *arguments], environment=self.environment, directory=self.folder)
+        said = done.stdout + done.stderr
+        assert code in (None, done.returncode), said
         return said
 
     @contextmanager

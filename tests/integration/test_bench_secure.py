@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.secure.run import KEYS
+from chaos.fork_server import handed_on
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -22,7 +23,7 @@ def test_a_tiny_run_has_every_key(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bench.secure.run", "--quick", "--out", str(out), "--folder", str(tmp_path / "run")],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, **handed_on(), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from bench.twins.run import KEYS
+from chaos.fork_server import handed_on
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -19,7 +20,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "bench.twins.run", *words],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, **handed_on(), "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,

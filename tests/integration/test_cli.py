@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.fork_server import ForkServer
 from tandemq.cli.context import read
 from tests.support.until import OUTER_S, until_sync
 
@@ -28,18 +29,11 @@ class Dev:
     process: subprocess.Popen[str]
     folder: Path
     environment: dict[str, str]
+    commands: ForkServer
 
     def run(self, *arguments: str, code: int | None = 0, stdin: str = "") -> str:
         """What it said on stdout, or where it ended with another code on stderr; `code` None: it may end with any."""
-        done = subprocess.run(
-            [sys.executable, "-m", "tandemq", *arguments],
-            env=self.environment,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=OUTER_S,
-            check=False,
-        )
+        done = self.commands.run(["tandemq", *arguments], environment=self.environment, stdin=stdin, timeout=OUTER_S)
         assert code in (None, done.returncode), done.stdout + done.stderr
         return done.stderr if code else done.stdout
 
@@ -63,7 +57,7 @@ class Dev:
 
 
 @pytest.fixture
-def dev(tmp_path: Path, base_port: int) -> Iterator[Dev]:
+def dev(tmp_path: Path, base_port: int, commands: ForkServer) -> Iterator[Dev]:
     environment = {**os.environ, "TANDEMQ_CONFIG_HOME": str(tmp_path / "home"), "NO_COLOR": "1"}
     environment.pop("TANDEMQ_TARGET", None)
     folder = tmp_path / "pair"
@@ -75,7 +69,7 @@ def dev(tmp_path: Path, base_port: int) -> Iterator[Dev]:
         text=True,
     )
     try:
-        running = Dev(process, folder, environment)
+        running = Dev(process, folder, environment, commands)
         running.say_until(r"ready: a at")
         yield running
     finally:

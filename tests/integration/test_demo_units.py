@@ -5,6 +5,7 @@ an account that says what became of each flight.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from chaos.fork_server import handed_on
 from chaos.units.account import Totals
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -19,7 +21,7 @@ pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 def play(out: Path, *arguments: str) -> tuple[int, str, Totals]:
     command = [sys.executable, "-m", "chaos.units", "--seed", "1", "--out", str(out), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env={**os.environ, **handed_on()}, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr, Totals(**json.loads((out / "units.json").read_text()))
 
 

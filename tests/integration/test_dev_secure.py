@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from chaos.fork_server import ForkServer
 from tandemq.cli.context import read
 from tests.integration.home import Home
 from tests.support.until import OUTER_S, until_sync
@@ -26,15 +27,15 @@ FIRST_WORD = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0
 
 
 @pytest.fixture
-def home(tmp_path: Path) -> Home:
-    made = Home(tmp_path)
+def home(tmp_path: Path, commands: ForkServer) -> Home:
+    made = Home(tmp_path, commands)
     made.environment.pop("TANDEMQ_CREDENTIALS", None)
     return made
 
 
 def as_client(home: Home, folder: str) -> Home:
     """The same user's programs, with other credentials."""
-    made = Home(home.folder)
+    made = Home(home.folder, home.commands)
     made.environment = {**home.environment, "TANDEMQ_CREDENTIALS": str(home.folder / folder)}
     return made
 
@@ -82,7 +83,7 @@ def test_a_client_may_do_what_it_was_granted_before_and_after_a_kill(home: Home)
         assert "TLSv1.3" in seen
         assert re.search(r"<<< TLS 1.3, Handshake .* CertificateRequest", seen), seen
         assert said_to(base, FIRST_WORD) == b""
-        stranger = Home(home.folder)
+        stranger = Home(home.folder, home.commands)
         stranger.environment["TANDEMQ_CONFIG_HOME"] = str(home.folder / "nobody")
         told = stranger.run("queue", "ls", "--target", f"127.0.0.1:{base}", "--timeout", "1s", code=3)
         assert "wants a certificate" in told

@@ -7,12 +7,15 @@ How long others wait is for `make hostile` to judge, which needs a machine of it
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from chaos.fork_server import handed_on
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 SHORT = (
@@ -30,7 +33,7 @@ SHORT = (
 def play(out: Path, *words: str) -> tuple[dict[str, dict[str, Any]], str]:
     """Rows by input, and the verdict."""
     command = [sys.executable, "-m", "chaos.hostile", "--untimed", "--out", str(out), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env={**os.environ, **handed_on()}, capture_output=True, text=True, check=False)
     document = json.loads((out / "hostile.json").read_text())
     assert done.returncode == {"held": 0, "failed": 1, "INVALID": 3}[document["verdict"]], done.stdout + done.stderr
     return {row["input"]: row for row in document["rows"]}, document["verdict"]

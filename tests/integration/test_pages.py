@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from chaos import campaign
+from chaos.fork_server import ForkServer
 from pipeline import report
 from pipeline.outcome import DONE, Mark, Plot, Table
 from pipeline.outcome import Outcome as Job
@@ -35,8 +36,8 @@ class Played(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
-    home = Home(tmp_path_factory.mktemp("dev"))
+def played(tmp_path_factory: pytest.TempPathFactory, commands: ForkServer) -> Played:
+    home = Home(tmp_path_factory.mktemp("dev"), commands)
     with home.dev():
         refused = home.run("drill", "run", "partition-peer", code=2)
         said = home.run("drill", "run", "kill-master", "--repeat", "2", "--report-dir", "report")

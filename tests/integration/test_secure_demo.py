@@ -5,6 +5,7 @@ members it fails, and the page says where.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from chaos.fork_server import handed_on
 from tests.support import looking
 from tests.support.browser import PICTURES, Browser, browser
 
@@ -30,7 +32,7 @@ class Played(NamedTuple):
 
 def play(out: Path, *words: str) -> Played:
     command = [sys.executable, "-m", "chaos.secure", "--queues", "2", "--out", str(out), *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env={**os.environ, **handed_on()}, capture_output=True, text=True, check=False)
     summary = json.loads((out / "summary.json").read_text())
     return Played(done.returncode, done.stdout + done.stderr, summary, out / "matrix.html")
 

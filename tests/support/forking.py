@@ -1,12 +1,15 @@
-"""Has the members of clusters forked from one interpreter, one for each process of a run that starts members."""
+"""Has the members of clusters forked from one interpreter, one for each process of a run that starts members; and
+commands from another one, where a test asks for it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
 
-from chaos.fork_server import ForkServer, in_use
+from chaos.fork_server import COMMANDS, ForkServer, in_use
 from tests.support.unchanged import accept
 
 _ENDS = pytest.StashKey[ExitStack]()
@@ -18,6 +21,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         ends = item.config.stash[_ENDS] = ExitStack()
         ends.enter_context(in_use(ends.enter_context(ForkServer())))
         accept(item.config)
+
+
+@pytest.fixture(scope="session")
+def commands(pytestconfig: pytest.Config) -> Iterator[ForkServer]:
+    """Runs `tandemq` without importing it anew. `test_imports.py` and others start it, as a user does."""
+    with ForkServer(COMMANDS) as server:
+        accept(pytestconfig)
+        yield server
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

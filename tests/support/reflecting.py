@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import locale
 import os
 import resource
 import signal
@@ -34,6 +35,10 @@ def reflection() -> dict[str, object]:
         "limits": [resource.getrlimit(each) for each in (resource.RLIMIT_NOFILE, resource.RLIMIT_CORE)],
         "streams": [each.encoding for each in (sys.stdin, sys.stdout, sys.stderr)],
         "errors": [each.errors for each in (sys.stdin, sys.stdout, sys.stderr)],
+        "locale": [locale.setlocale(each) for each in (locale.LC_CTYPE, locale.LC_TIME, locale.LC_NUMERIC)],
+        "umask": status["Umask"].strip(),
+        "recursion": sys.getrecursionlimit(),
+        "warnings": sys.warnoptions,
         "main": sys.modules["__main__"].__file__,
         "hooks": [str(sys.excepthook), str(threading.excepthook)],
     }
