@@ -82,6 +82,16 @@ DEAR = (
 """Files that take a minute and more, the dearest first."""
 
 
+SPARK_BYTES = 3 << 30
+"""What one process of the phase `spark` needs: a JVM with 1,280 MB of heap, its Python workers, a pair."""
+
+
+def sessions_of_spark() -> int:
+    """A session plans in one thread, so one leaves every other processor idle; where memory is short there is one."""
+    found = re.search(r"^MemAvailable: +(\d+) kB$", Path("/proc/meminfo").read_text(encoding="ascii"), re.MULTILINE)
+    return 2 if found and int(found[1]) << 10 >= 2 * SPARK_BYTES else 1
+
+
 def pytest(name: str, budget_s: float, marks: str, *where: str, jobs: int = 0) -> Phase:
     # A file goes to whichever process is free. By the number of their tests, the dearest would be begun last.
     ordered = () if "--ignore=tests/spark" in where else ("--no-loadscope-reorder",)
@@ -131,7 +141,7 @@ REST = (
     pytest("clock-wide", 60, "clock and (wide or (process and not promise))", *carrying("clock")),
     pytest("simulator", 300, "process", "tests/sim"),
     make("crash-images", 60, "crash-images"),
-    pytest("spark", 360, "process", "tests/spark")._replace(may_be_empty=True),
+    pytest("spark", 360, "process", "tests/spark", jobs=sessions_of_spark())._replace(may_be_empty=True),
 )
 SUITES = {"test": TEST, "test-all": (*(phase for phase in TEST if phase is not SEEDS), *REST)}
 """The seeds of `make test` are the first ones of those that `simulator` runs."""

@@ -30,6 +30,8 @@ from tests.support.until import until_sync
 REQUIRED = "TANDEMQ_SPARK_REQUIRED"
 START_S = 400
 """Ten seconds on an idle machine, two minutes and more on a busy one; each test has it because any may be the first."""
+DEAR = ("test_audit.py", "test_weigh.py", "test_attributes.py", "test_bad_lake.py", "test_pipeline_jobs.py")
+"""Begun first, so that the last of two processes does not work alone for long."""
 AWAY_S = 0.5
 """Who refuses a connection for so long is not there."""
 HERE = Path(__file__).parent
@@ -74,6 +76,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.process)
             item.add_marker(pytest.mark.timeout(START_S))
+    if all(HERE in item.path.parents for item in items):
+        items.sort(key=lambda item: DEAR.index(item.path.name) if item.path.name in DEAR else len(DEAR))
 
 
 @pytest.fixture(scope="session")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from itertools import starmap
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -38,7 +39,7 @@ def on_spark(spark: Any, run: Run) -> Verdict:
         rows = [Violation(**row.asDict()) for row in found.violations.collect()]
     finally:
         found.close()
-    assert found.unjudged == judged(run.rows, run.asked, run.heads, run.ends, run.every_record_from).unjudged
+    assert " ".join(found.unjudged) == unjudged(run)
     assert all(each.journals or each.clients for each in rows), "each proves itself"
     assert sum(found.counts.values()) == len(rows)
     return {told_of(each) for each in rows}
@@ -49,36 +50,34 @@ def told_of(each: Violation) -> tuple[Any, ...]:
     return (each.kind, each.member, each.queue_id, each.index, each.count, each.log_index, found)
 
 
-def test_a_right_run_is_clean(spark: Any) -> None:
-    run = joined([usual(), usual(1)])
-    assert in_memory(run) == set()
-    assert on_spark(spark, run) == set()
-
-
-def test_queues_with_sides_are_clean(spark: Any) -> None:
-    """What both sides gave is no delivery of the pair, and the numbers of a selection are no indexes: that much is not
-    judged, and said so. What is lost there is still found.
-    """
-    run = joined([sided(), usual(1)])
-    assert in_memory(run) == set()
-    assert on_spark(spark, run) == set()
-    said = " ".join(judged(run.rows, run.asked, run.heads, run.ends, run.every_record_from).unjudged)
-    assert "48 deliveries and acknowledgements at sides of PRODUCER queues were not judged" in said
-    gone = (run.queue_id(1), "ENQUEUED", 3)
-    run.rows = [row for row in run.rows if (row.queue_id, row.kind, row.index) != gone]
-    found = in_memory(run)
-    assert on_spark(spark, run) == found
-    assert "LOST" in {each[0] for each in found}
-
-
-def test_rows_twice_and_clocks_apart_are_said_alike(spark: Any) -> None:
-    run = usual()
+def told_oddly(run: Run) -> Run:
+    """Acknowledgements are told twice, and what was received was there before it was sent."""
     run.asked += [asked for asked in run.asked if asked.op == "ack"]
     run.asked = [replace(asked, complete_ns=1) if asked.op == "recv" else asked for asked in run.asked]
-    assert in_memory(run) == on_spark(spark, run)
-    said = " ".join(judged(run.rows, run.asked, run.heads, run.ends, run.every_record_from).unjudged)
-    assert "are there twice" in said
-    assert "before they were sent" in said
+    return run
+
+
+def lost_at_sides(place: int) -> Run:
+    run = sided(place)
+    gone = (run.queue_id(1), "ENQUEUED", 3)
+    run.rows = [row for row in run.rows if (row.queue_id, row.kind, row.index) != gone]
+    return run
+
+
+def unjudged(run: Run) -> str:
+    return " ".join(judged(run.rows, run.asked, run.heads, run.ends, run.every_record_from).unjudged)
+
+
+def test_right_runs_are_clean(spark: Any) -> None:
+    """With sides and without, beside each other in one journal: an audit plans for ten seconds and looks for a moment.
+
+    What both sides gave is no delivery of the pair, and the numbers of a selection are no indexes: that much is not
+    judged, and said so.
+    """
+    run = joined([usual(), sided(1), usual(2)])
+    assert in_memory(run) == set()
+    assert on_spark(spark, run) == set()
+    assert "48 deliveries and acknowledgements at sides of PRODUCER queues were not judged" in unjudged(run)
 
 
 @pytest.mark.parametrize(
@@ -89,12 +88,18 @@ def test_rows_twice_and_clocks_apart_are_said_alike(spark: Any) -> None:
     ],
 )
 def test_spark_names_what_was_planted(spark: Any, plants: set[Callable[[Run], None]]) -> None:
-    """Each fault in a run of its own, the runs beside each other in one journal."""
+    """Each fault in a run of its own, the runs beside each other in one journal. Two more: a loss that sides do not
+    hide, and a client history with rows twice and clocks apart, of which both audits say the same.
+    """
     chosen = [plant for plant in PLANTED if plant in plants]
-    run = joined([planted(place, plant) for place, plant in enumerate(chosen)])
+    sides = lost_at_sides(len(chosen))
+    run = joined([*starmap(planted, enumerate(chosen)), sides, told_oddly(usual(len(chosen) + 1))])
     found = in_memory(run)
     assert {each[0] for each in found} >= set().union(*(PLANTED[plant] for plant in chosen))
+    assert ("LOST", sides.queue_id(1), 3) in {(each[0], each[2], each[3]) for each in found}
     assert ("COPIES_DIFFER" in {each[0] for each in found}) == (plants is not OF_BOTH)
+    assert "are there twice" in unjudged(run)
+    assert "before they were sent" in unjudged(run)
     assert on_spark(spark, run) == found
 
 
