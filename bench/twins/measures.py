@@ -58,6 +58,7 @@ class Size:
         100_000  # messages that are consumed, in a turn: what members do in the second at its end hardly counts
     )
     replayed: int = 100_000  # inputs that a twin replays, in a turn
+    credit: int = 20_000  # of each consumer, of whichever queue: that of `tandemq.twin`
 
 
 QUICK = Size(turns=2, batches=5, delivered=500, replayed=1_000)
@@ -144,15 +145,15 @@ async def _delivered(world: World, queue: str, clients: list[aio.Client], priori
             else:
                 await producer.send_many(payloads)
     before = members_cpu_us(world.pair)
-    await asyncio.gather(*(_take(client, queue, count) for client in clients))
+    await asyncio.gather(*(_take(client, queue, count, world.size.credit) for client in clients))
     async with asyncio.timeout(WAIT_S):
         while (await world.client.get_queue(queue)).length:  # noqa: ASYNC110 - no event comes
             await asyncio.sleep(0.1)
     return (members_cpu_us(world.pair) - before) / count
 
 
-async def _take(client: aio.Client, queue: str, count: int) -> None:
-    async with client.consumer(queue) as consumer:
+async def _take(client: aio.Client, queue: str, count: int, credit: int) -> None:
+    async with client.consumer(queue, credit_messages=credit) as consumer:
         async for batch in consumer.batches():
             count -= len(batch)
             batch.ack()

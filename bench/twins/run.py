@@ -40,4 +40,5 @@ async def measured(asked: Run[Size]) -> None:
 
 
 if __name__ == "__main__":
-    run(Bench("twin", __doc__, KEYS, Size(), QUICK, measured))
+    amounts = {"credit": (100_000, "of each consumer that takes; default: 20,000, that of a twin")}
+    run(Bench("twin", __doc__, KEYS, Size(), QUICK, measured, amounts=amounts))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from replica.machine.plan.selecting import plan_select
+from replica.machine.plan.selecting import SELECTED_MAX, plan_select
 from tandemq.peer.v1.peer_service_pb2 import SideAsk
 
 if TYPE_CHECKING:
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from replica.machine import QueueState
     from replica.machine.state.lockstep import SideOf
 
-ASKED_MAX = 2_000
-"""Messages that a side asks for, at most: what is selected is overtaken by nothing."""
+ASKED_MAX = SELECTED_MAX
+"""Messages that wait at a side that asks, with those that it asks for, at most: as many as one record of the pair, and
+fewer where its consumer has less credit.
+"""
 BEAT_ASKS_MAX = 1_000
 """In one heartbeat; a side that is left out is served less at once, and asks again."""
 

@@ -7,14 +7,23 @@ selected is overtaken by nothing that comes later, so nothing is selected before
 
 from __future__ import annotations
 
+from itertools import chain, islice
+
 from replica.machine.plan.lease import Narrower, choose, deliverable
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 
-SELECTED_MAX = 2_000
-"""Messages of one record."""
+SELECTED_MAX = 10_000
+"""Messages of one record, and with it what a message of the highest priority may wait behind: never more than a side's
+consumer has credit for.
+"""
+RANGES_MAX = 2_000
+"""Of one record, and parts of the queue that are looked at for it: where no neighbours have the same priority, or every
+other one has expired, that bounds a turn of each member and the record (below 20 bytes a range).
+The next record goes on.
+"""
 _EVERY_BYTE = 1 << 62
 
 
@@ -32,9 +41,11 @@ def plan_select(
         return None
     time_ms = state.at(now_ms)
     parts = wanted.narrow(queue, state.applied_index) if wanted is not None else deliverable(queue)
-    runs = choose(parts, time_ms, most, _EVERY_BYTE)
-    if not runs:
-        return None
-    ranges = [common_pb2.IndexRange(first=start, count=end - start) for start, end in runs]
-    op = record_pb2.SelectOp(queue_id=queue.queue_id, first=selection.following, ranges=ranges)
-    return record_pb2.RecordHeader(time_ms=time_ms, select=op)
+    for first in parts:
+        some = chain((first,), islice(parts, RANGES_MAX - 1))
+        runs = choose(some, time_ms, most, _EVERY_BYTE)[:RANGES_MAX]
+        if runs:  # else all of these have expired
+            ranges = [common_pb2.IndexRange(first=start, count=end - start) for start, end in runs]
+            op = record_pb2.SelectOp(queue_id=queue.queue_id, first=selection.following, ranges=ranges)
+            return record_pb2.RecordHeader(time_ms=time_ms, select=op)
+    return None

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from replica.machine.plan.react import ReactCall, plan_react
-from replica.machine.plan.selecting import plan_select
+from replica.machine.plan.selecting import SELECTED_MAX, plan_select
 from tandemq.peer.v1 import record_pb2
 from tandemq.peer.v1.peer_service_pb2 import SideAsk
 from tandemq.peer.v1.record_pb2 import ReactionCounts
@@ -185,3 +185,15 @@ async def test_k3_a_side_that_nobody_uses_any_more_asks_for_nothing(driver: Driv
     member.leave(consumer)
     member.sides.on_moved()
     assert asked_by(member) == 0
+
+
+@pytest.mark.parametrize(("credit", "asked"), [(100, 100), (20_000, SELECTED_MAX)])
+async def test_a_side_asks_for_what_its_consumer_has_credit_for_up_to_one_record(
+    driver: Driver, credit: int, asked: int
+) -> None:
+    """What is selected is overtaken by nothing: 1,000,000 that a consumer could take would all be before what comes."""
+    member = Member(driver, "b")
+    _, consumer = member.consume()
+    consumer.credit_messages = credit
+    member.sides.on_moved()
+    assert asked_by(member) == asked

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from replica.core.replication.sync_source import FRAME_BYTES_MAX
 from replica.machine import Machine, MoveCall, RemoveCall, columns_of
+from replica.machine.plan.lease import deliverable
 from replica.machine.plan.move import plan_move, plan_remove
-from replica.machine.plan.selecting import SELECTED_MAX, plan_select
+from replica.machine.plan.selecting import RANGES_MAX, SELECTED_MAX, plan_select
 from replica.machine.plan.sides import next_given, plan_given, plan_lost, plan_passed
 from replica.machine.plan.sides import plan_side as side_of
 from replica.machine.plan.time import plan_expire
 from replica.machine.state.lockstep import SideOf
 from replica.machine.state.queue import QueueState
+from replica.machine.state.segments import Part
 from replica.machine.state.selection import SideOrder
 from replica.machine.views import queue_info
 from tandemq.peer.v1 import record_pb2
@@ -314,3 +318,49 @@ def test_a_takeover_leaves_the_selection_as_it_is(driver: Driver) -> None:
     driver.order(record_pb2.RecordHeader(time_ms=driver.now_ms, role=role))
     assert sequence(driver) == [2]
     assert select(driver, 2) == [1]
+
+
+def test_one_record_has_so_many_ranges_at_most_where_no_neighbours_have_the_same_priority(driver: Driver) -> None:
+    """What a turn of each member looks at is bounded, and so is the record: the next one goes on behind it."""
+    batches = RANGES_MAX // 1_000 + 1
+    for _ in range(batches):
+        driver.enqueue(batch_of([10] * 1_000, [number % 2 + 1 for number in range(1_000)]))
+    high = [index for index in range(1, batches * 1_000 + 1) if index % 2 == 0]
+    low = [index for index in range(1, batches * 1_000 + 1) if index % 2]
+    assert select(driver, SELECTED_MAX) == (high + low)[:RANGES_MAX]
+    assert select(driver, SELECTED_MAX) == (high + low)[RANGES_MAX:]
+
+
+def test_a_turn_looks_at_so_many_parts_of_the_queue_at_most(driver: Driver) -> None:
+    for _ in range(2 * RANGES_MAX // 1_000):
+        driver.enqueue(batch_of([10] * 1_000, [number % 2 + 1 for number in range(1_000)]))
+    looked = 0
+
+    class Wanted:
+        def narrow(self, queue: QueueState, applied_index: int) -> Iterator[Part]:
+            nonlocal looked
+            del applied_index
+            for part in deliverable(queue):
+                looked += 1
+                yield part
+
+    assert plan_select(driver.master.state, driver.now_ms, queue_of(driver), SELECTED_MAX, Wanted()) is not None
+    assert looked == RANGES_MAX
+
+
+def test_one_record_has_so_many_ranges_at_most_where_every_other_message_has_expired(driver: Driver) -> None:
+    """They are of few parts of the queue, which do not bound them."""
+    count = RANGES_MAX * 2 + 1_000
+    for _ in range(count // 1_000):
+        driver.enqueue(batch_of([10] * 1_000, ttls_ms=[number % 2 for number in range(1_000)]))
+    driver.now_ms += 2
+    left = list(range(1, count, 2))
+    assert select(driver, SELECTED_MAX) == left[:RANGES_MAX]
+    assert select(driver, SELECTED_MAX) == left[RANGES_MAX:]
+
+
+def test_a_record_of_the_most_ranges_is_far_below_a_frame_of_the_peer_hop(driver: Driver) -> None:
+    """At the highest indexes too: what is sent there is gathered up to 2 MiB."""
+    ranges = [common_pb2.IndexRange(first=(1 << 64) - 1, count=SELECTED_MAX)] * RANGES_MAX
+    op = record_pb2.SelectOp(queue_id=(1 << 32) - 1, first=(1 << 63), ranges=ranges)
+    assert len(record_pb2.RecordHeader(select=op).SerializeToString()) <= 40_000 < FRAME_BYTES_MAX
