@@ -21,10 +21,9 @@ from replica.core.ports import Settings, ports_of
 from replica.listen.direct import PEER
 from replica.listen.machine_access import MachineAccess
 from replica.listen.ports import STOP_S, Served
-from replica.machine import Limits
 from replica.machine.plan.sides import SideLimits
-from replica.machine.state.profiles import limits_of
 from replica.node.access import access_of
+from replica.node.bounds import limits_for
 from replica.node.hand_over import hand_over_all
 from replica.node.loop import FailedInstanceError, Node
 from replica.node.maintenance import HOUR_MS, Keep, Maintenance
@@ -80,7 +79,6 @@ from tandemq.ambient import monotonic_ms, random_bytes
 from tandemq.config_links import endpoints_of, routes_of
 from tandemq.errors import error_of
 from tandemq.finding.directory import Directory
-from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.pair_service_pb2 import PairEventKind
 
 if TYPE_CHECKING:
@@ -202,7 +200,7 @@ class Manager:
         self._customs = Customs(config.custom, {**advisers_of(config.custom), **self.advisers})
         reactions = Reactions()
         self._node = node = Node(
-            store, self._authority, self._limits(MAIN), reactions, self._salvage, self.access.writer()
+            store, self._authority, limits_for(config, MAIN), reactions, self._salvage, self.access.writer()
         )
         node.start()
         self._instance = (store.get_meta("instance") or b"").hex()
@@ -262,15 +260,6 @@ class Manager:
         node.on_tick.append(health.look)
         node.spawn(self._watch_failure(node, reports))
 
-    def _limits(self, domain: str) -> Limits:
-        unreplicated = domain == LOCAL or not self.config.pair
-        return limits_of(
-            self.config.profile,
-            replication=admin_pb2.REPLICATION_NONE if unreplicated else admin_pb2.REPLICATION_FULL,
-            domain_name=domain,
-            batch_bytes_max=self.config.limits.max_batch_bytes,
-        )
-
     def _watch_credentials(self, node: Node, operator: Operator) -> None:
         if (credentials := self._open_ports.credentials) is not None:
             from replica.operations.certificates import Certificates  # with a library that others do without
@@ -324,7 +313,7 @@ class Manager:
         opened = []
         for name in dict.fromkeys((*config.domains, MAIN, LOCAL)):
             peer = "" if name == LOCAL else config.peer_member
-            limits = self._limits(name)
+            limits = limits_for(config, name)
             shared = open_shared(node.store, domain_number(name), name, config.member, peer, self._incarnation, limits)
             at_hand = node.sides.is_whole if name == LOCAL else None
             domain = Domain(shared, ports_of(node.store, shared, call_of, at_hand, may), settings)

@@ -7,8 +7,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from replica.machine.state.system_names import target_of
+from replica.node.members import LOCAL, MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.services.elsewhere import no_domain
+from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 
 if TYPE_CHECKING:
@@ -16,6 +18,30 @@ if TYPE_CHECKING:
     from replica.core.state.outcomes import Failed
     from replica.node.members import Members
     from replica.rpc.requests import Context
+
+
+def home_of_new(members: Members, config: pb.QueueConfig) -> Domain | Failed:
+    """Where a new queue goes."""
+    replication = config.replication
+    if not members.peer:
+        if replication in (pb.REPLICATION_FULL, pb.REPLICATION_PRODUCER):
+            return refusal(
+                Reason.REASON_CONFIG_ERROR,
+                "an unpaired manager cannot hold a replicated queue; configure a peer, or use replication NONE",
+            )
+        name = config.domain or LOCAL
+    else:
+        name = config.domain or (LOCAL if replication == pb.REPLICATION_NONE else MAIN)
+    domain = members.by_name.get(name)
+    if domain is None:
+        known = ", ".join(sorted(members.by_name))
+        text = f"there is no domain {name!r} here, only {known}; list it under [manager] domains on both members"
+        return refusal(Reason.REASON_CONFIG_ERROR, text)
+    if (name == LOCAL) != (replication == pb.REPLICATION_NONE or (not members.peer and not replication)):
+        wanted = "REPLICATION_NONE" if name == LOCAL else "a replicated queue"
+        if not (name == LOCAL and not replication):
+            return refusal(Reason.REASON_CONFIG_ERROR, f"domain {name!r} takes {wanted} only")
+    return domain
 
 
 def domain_for(members: Members, queue: str, wanted: str) -> Domain:

@@ -23,7 +23,7 @@ from replica.rpc.requests import Context, check_request_id, fingerprint, fingerp
 from replica.services import forward
 from replica.services.answers import Answered, FutureWaiter, header_of
 from replica.services.peer_clients import asks_for_own, peer_counts
-from replica.services.which_domain import check_domain, domain_for, taken_elsewhere
+from replica.services.which_domain import check_domain, domain_for, home_of_new, taken_elsewhere
 from tandemq.peer.v1.record_pb2 import QueueAction
 from tandemq.v1 import queue_admin_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -71,30 +71,6 @@ class AdminHandlers:
 
     # -- changing --------------------------------------------------------------------------------------------------
 
-    def _domain_for(self, config: pb.QueueConfig) -> Domain | Failed:
-        """Where a new queue goes."""
-        members = self.members
-        replication = config.replication
-        if not members.peer:
-            if replication in (pb.REPLICATION_FULL, pb.REPLICATION_PRODUCER):
-                return refusal(
-                    Reason.REASON_CONFIG_ERROR,
-                    "an unpaired manager cannot hold a replicated queue; configure a peer, or use replication NONE",
-                )
-            name = config.domain or LOCAL
-        else:
-            name = config.domain or (LOCAL if replication == pb.REPLICATION_NONE else MAIN)
-        domain = members.by_name.get(name)
-        if domain is None:
-            known = ", ".join(sorted(members.by_name))
-            text = f"there is no domain {name!r} here, only {known}; list it under [manager] domains on both members"
-            return refusal(Reason.REASON_CONFIG_ERROR, text)
-        if (name == LOCAL) != (replication == pb.REPLICATION_NONE or (not members.peer and not replication)):
-            wanted = "REPLICATION_NONE" if name == LOCAL else "a replicated queue"
-            if not (name == LOCAL and not replication):
-                return refusal(Reason.REASON_CONFIG_ERROR, f"domain {name!r} takes {wanted} only")
-        return domain
-
     async def create(self, request: bytes, context: Context) -> bytes:
         """See QueueAdminService.CreateQueue."""
         parsed = await parse(pb.CreateQueueRequest, request, context)
@@ -118,7 +94,7 @@ class AdminHandlers:
         await check_request_id(parsed.request_id, context)
         existing = self.members.of_queue(parsed.name)
         configuring = getattr(parsed, "configuring", False)  # CreateReplicatedQueue has no such phase
-        found = self._domain_for(parsed.config)
+        found = home_of_new(self.members, parsed.config)
         if isinstance(found, Failed):
             await abort(context, found)
         domain = found if isinstance(found, type(existing)) else existing
