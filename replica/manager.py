@@ -23,7 +23,7 @@ from replica.listen.machine_access import MachineAccess
 from replica.listen.ports import STOP_S, Served
 from replica.machine.plan.sides import SideLimits
 from replica.node.access import access_of
-from replica.node.bounds import limits_for
+from replica.node.bounds import kept_quotas, limits_for
 from replica.node.hand_over import hand_over_all
 from replica.node.loop import FailedInstanceError, Node
 from replica.node.maintenance import HOUR_MS, Keep, Maintenance
@@ -135,6 +135,7 @@ class Manager:
         self.config, self.advisers = config, advisers
         self.access = access if access is not None else MachineAccess(config)
         self._open_ports = self.access.ports(config)
+        self._kept = kept_quotas(config)
         self._store: Store | None = None
         self._node: Node | None = None
         self._members: Members | None = None
@@ -200,7 +201,7 @@ class Manager:
         self._customs = Customs(config.custom, {**advisers_of(config.custom), **self.advisers})
         reactions = Reactions()
         self._node = node = Node(
-            store, self._authority, limits_for(config, MAIN), reactions, self._salvage, self.access.writer()
+            store, self._authority, limits_for(config, MAIN, self._kept), reactions, self._salvage, self.access.writer()
         )
         node.start()
         self._instance = (store.get_meta("instance") or b"").hex()
@@ -313,7 +314,7 @@ class Manager:
         opened = []
         for name in dict.fromkeys((*config.domains, MAIN, LOCAL)):
             peer = "" if name == LOCAL else config.peer_member
-            limits = limits_for(config, name)
+            limits = limits_for(config, name, self._kept)
             shared = open_shared(node.store, domain_number(name), name, config.member, peer, self._incarnation, limits)
             at_hand = node.sides.is_whole if name == LOCAL else None
             domain = Domain(shared, ports_of(node.store, shared, call_of, at_hand, may), settings)

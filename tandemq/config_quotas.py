@@ -15,7 +15,7 @@ AMOUNT_MAX = 1 << 40
 
 
 class Quota(NamedTuple):
-    """What one principal may ask of a member; 0: as much as it wants. The first three are for a second."""
+    """What one principal may ask of a member, and keep; 0: as much as it wants. The first three are for a second."""
 
     messages: int = 0
     """That it sends."""
@@ -29,6 +29,12 @@ class Quota(NamedTuple):
     """In use at a time."""
     units: int = 0
     """Units of work that are open at a time at this member, as the master of their domains."""
+    queues: int = 0
+    """Of its own, in each domain; that domain's master decides by what its records say."""
+    stored: int = 0
+    """Payload bytes in those."""
+    identities: int = 0
+    """Clients that are remembered as senders to those."""
 
 
 def quotas_of(entries: Iterable[str]) -> Mapping[str, Quota]:

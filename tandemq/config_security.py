@@ -17,9 +17,7 @@ class Security(msgspec.Struct, frozen=True, kw_only=True):
     administrators: tuple[str, ...] = ()  # clients who may do everything and grant rights, by the names of certificates
     audit_bytes: int = 64 << 20  # of audit.jsonl and the one before it, who was refused and who gave orders; 0 = none
     audit_refusals: int = 10  # lines a second for one principal and reason; how many more there were is counted
-    quotas: tuple[
-        str, ...
-    ] = ()  # NAME=messages:N,bytes:N,calls:N,streams:N,connections:N,units:N; * is each client without one
+    quotas: tuple[str, ...] = ()  # NAME=KIND:N,KIND:N, of the kinds in docs/SECURITY.md; * is each client without one
     witness: str = names.WITNESS_DEFAULT  # NAME of the witness's certificate, which is for witness/NAME
 
 

@@ -12,6 +12,8 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tandemq.over_quota import QUOTA
+
 if TYPE_CHECKING:
     import grpc
 
@@ -23,7 +25,6 @@ PREFIX = "REASON_"
 OUTCOME = "outcome"  # metadata of a refusal whose operation is, or may be, done all the same
 STORED = "stored"  # it was ordered
 UNKNOWN = "unknown"  # an earlier attempt of the same call may have been carried out: nobody is there who knows
-QUOTA = "quota"  # metadata of QUOTA_EXCEEDED that passes by itself: what was used up
 
 
 class TandemqError(Exception):

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from tandemq.errors import QUOTA, InDoubt, TandemqError
+from tandemq.errors import InDoubt, TandemqError
+from tandemq.over_quota import QUOTA
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from replica.machine.state.kept_quotas import KeptQuota, KeptQuotas
 from replica.machine.state.profiles import limits_of
 from replica.node.members import LOCAL
+from tandemq.config_quotas import EVERYBODY, quotas_of
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 if TYPE_CHECKING:
@@ -13,7 +15,17 @@ if TYPE_CHECKING:
     from tandemq.config import ManagerConfig
 
 
-def limits_for(config: ManagerConfig, domain: str) -> Limits:
+def kept_quotas(config: ManagerConfig) -> KeptQuotas:
+    """What principals may keep, of `security.quotas`."""
+    found = {
+        who: KeptQuota(quota.queues, quota.stored, quota.identities)
+        for who, quota in quotas_of(config.security.quotas).items()
+    }
+    everybody = found.pop(EVERYBODY, None)
+    return KeptQuotas(found, everybody)
+
+
+def limits_for(config: ManagerConfig, domain: str, quotas: KeptQuotas) -> Limits:
     """Of the machine of one domain."""
     unreplicated = domain == LOCAL or not config.pair
     return limits_of(
@@ -21,4 +33,5 @@ def limits_for(config: ManagerConfig, domain: str) -> Limits:
         replication=admin_pb2.REPLICATION_NONE if unreplicated else admin_pb2.REPLICATION_FULL,
         domain_name=domain,
         batch_bytes_max=config.limits.max_batch_bytes,
+        kept_quotas=quotas,
     )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from replica.core.state.outcomes import Failed
 from tandemq.config_quotas import EVERYBODY, Quota
-from tandemq.errors import QUOTA
+from tandemq.over_quota import QUOTA
 from tandemq.v1.common_pb2 import Reason
 
 ACCOUNTS_MAX = 10_000

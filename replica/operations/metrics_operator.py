@@ -12,12 +12,14 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from failover.classifier import Verdict
 from failover.gate import Consequence
 from failover.marks import Role
+from replica.machine.state.kept_quotas import KeptQuota
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from prometheus_client.core import Metric
 
+    from replica.node.members import Members
     from replica.node.quotas import Quotas
     from replica.operations.certificates import Certificates
     from replica.operations.operator import Operator
@@ -87,7 +89,8 @@ class OperatorMetrics:
         yield from _credentials(operator.certificates)
         lost = operator.audit.lost if operator.audit is not None else 0
         yield CounterMetricFamily("tandemq_audit_lines_lost", "Lines that could not be written.", value=lost)
-        yield from _quotas(operator.quotas)
+        yield from _quotas(operator.quotas, operator.members.node.limits.kept_quotas.refused)
+        yield _kept(operator.members)
         yield from _token_keys(operator.token_keys)
         yield CounterMetricFamily(
             "tandemq_events_lost", "Events that could not be written.", value=operator.reports.events.lost
@@ -106,15 +109,32 @@ def _credentials(own: Certificates | None) -> Iterable[Metric]:
     yield from (ends, refused, exchanged)
 
 
-def _quotas(own: Quotas | None) -> Iterable[Metric]:
-    """Without a value where nobody has one."""
+def _quotas(own: Quotas | None, kept: Mapping[str, int]) -> Iterable[Metric]:
+    """Without a value where nobody has one. `kept`: refusals of what is kept, at the master."""
     refused = CounterMetricFamily("tandemq_quota_refusals", "Calls and streams over a quota.", labels=["quota"])
     paced = CounterMetricFamily("tandemq_quota_waits", "Batches that waited for a quota.", labels=["quota"])
     if own is not None:
         for family, counts in ((refused, own.refused), (paced, own.paced)):
             for kind, count in counts.copy().items():
-                family.add_metric([kind], count)
+                family.add_metric([kind], count + (kept.get(kind, 0) if family is refused else 0))
     yield from (refused, paced)
+
+
+def _kept(members: Members) -> Metric:
+    """Of principals that have a quota by their names."""
+    kept = GaugeMetricFamily(
+        "tandemq_quota_kept",
+        "What a principal with a quota of its own keeps: queues, bytes in them, clients remembered as senders.",
+        labels=["domain", "principal", "quota"],
+    )
+    for name, domain in members.by_name.items():
+        machine = domain.shared.machine
+        for who in members.node.limits.kept_quotas.by_owner if machine is not None else ():
+            owned = machine.state.owners.by_name.get(who) if machine is not None else None
+            counts = (owned.queues, owned.bytes, len(owned.identities)) if owned is not None else (0, 0, 0)
+            for kind, count in zip(KeptQuota._fields, counts, strict=True):
+                kept.add_metric([name, who, kind], count)
+    return kept
 
 
 def _token_keys(own: BelievedKeys | None) -> Iterable[Metric]:

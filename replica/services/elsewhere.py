@@ -161,6 +161,7 @@ async def ensure_kept(members: Members, domain: Domain, queue: str) -> Failed | 
         enqueue_enabled=False,
         dequeue_enabled=False,
         require_two=target.config.require_two,
+        owner=target.config.owner,
         empty_idle_expiry=Duration(),
     )
     config.MergeFrom(kind)

@@ -64,6 +64,7 @@ def attribute_options(command: Command) -> Command:
         click.option("--remote-clients/--no-remote-clients", "remote_clients_allowed", default=None),
         click.option("--address", metavar="HOST:PORT", help="Where clients look for it instead of at its manager."),
         click.option("--annotation", help="Free text."),
+        click.option("--owner", metavar="PRINCIPAL", help="Whose quotas it counts for; for administrators."),
         click.option("--label", "labels", type=PROPERTY, multiple=True, help="Again for more; replaces all."),
     )
     for option in reversed(options):

@@ -53,6 +53,7 @@ from replica.machine.plan.settle_macro import plan_settle_macro
 from replica.machine.plan.sides import may_wait
 from replica.machine.plan.time import plan_expire
 from replica.machine.state.dealing import dealt_run
+from tandemq.over_quota import QUOTA
 from tandemq.peer.v1.peer_service_pb2 import HoldReject
 from tandemq.v1.common_pb2 import Error, Reason
 
@@ -253,6 +254,8 @@ class Orders:
     def refuse(self, pending: Call, refused: Refused) -> None:
         """Answer a refusal, to the client or to the peer that holds the request."""
         metadata = dict(refused.metadata)
+        if (kind := metadata.get(QUOTA)) is not None:
+            self.shared.limits.kept_quotas.note_refusal(kind)
         if isinstance(pending, PendingEnqueue) and pending.call.first_sequence:
             # A producer numbers what follows from here: with nothing it would begin anew among its own.
             metadata.setdefault(

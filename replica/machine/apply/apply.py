@@ -263,7 +263,7 @@ def _enqueue(
             queue.completions.addressed.add(low, high)
     queue.next_index = end
     queue.length += count
-    queue.bytes += op.payload_bytes
+    queue.weigh(op.payload_bytes)
     queue.totals.enqueued += count
     queue.totals.highest_length = max(queue.totals.highest_length, queue.length)
     _show(state, log_index, queue, op)
@@ -283,6 +283,9 @@ def _note_sender(state: State, header: record_pb2.RecordHeader, op: record_pb2.E
     if op.client_id:
         fingerprint = header.request_hash & 0xFFFFFFFF
         state.producers.add(op.macro_id or op.queue_id, op.client_id, run, header.time_ms, fingerprint)
+        if (owned := state.queues[op.queue_id].owned) is not None and not op.macro_id:
+            before_ms = state.producers.known_since_ms(header.time_ms)
+            owned.remember(op.queue_id, op.client_id, header.time_ms, before_ms)
 
 
 def _show(state: State, log_index: int, queue: QueueState, op: record_pb2.EnqueueOp) -> None:

@@ -21,6 +21,7 @@ def delete(state: State, queue: QueueState, freed: list[int]) -> None:
     for name in (queue.name, *queue.aliases):
         del state.ids[name]
     del state.queues[queue.queue_id]
+    state.owners.end(queue, queue.config.owner)
     state.dying.pop(queue.queue_id, None)
     state.saving.pop(queue.queue_id, None)
     state.owing.pop(queue.queue_id, None)

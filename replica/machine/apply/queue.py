@@ -58,8 +58,11 @@ def apply_queue(state: State, time_ms: int, op: record_pb2.QueueOp) -> Applied:
 
 
 def _update(state: State, queue: QueueState, op: record_pb2.QueueOp, freed: list[int]) -> None:
+    owner = queue.config.owner
     queue.config = admin_pb2.QueueConfig()
     queue.config.CopyFrom(op.config)
+    if queue.config.owner != owner:
+        state.give(queue, owner)
     queue.version += 1
     if op.save_below:
         begin_saving(state, queue, op.save_below, marked=op.save_marked)
@@ -91,6 +94,7 @@ def _create(state: State, time_ms: int, op: record_pb2.QueueOp) -> None:
         if config.lockstep == admin_pb2.LOCKSTEP_SELECTED:
             queue.selection = SideOrder()
     state.ids[op.name] = op.queue_id
+    state.owners.begin(queue)
     state.next_queue_id = op.queue_id + 1
     state.schedule_queue(queue)
 

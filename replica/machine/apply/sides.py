@@ -36,7 +36,7 @@ def apply_side(state: State, log_index: int, time_ms: int, op: record_pb2.SideOp
     side.ready[PRIORITY_DEFAULT].add(start, end)
     side.next_index = end
     side.length += op.count
-    side.bytes += op.payload_bytes
+    side.weigh(op.payload_bytes)
     side.last_activity_ms = time_ms
     side.totals.enqueued += op.count
     side.totals.highest_length = max(side.totals.highest_length, side.length)

@@ -47,7 +47,7 @@ def _publish(state: State, time_ms: int, op: record_pb2.PublishOp) -> Applied:
         queue = state.queues[part.queue_id]
         stages.owe(part, 1)
         queue.length += part.count
-        queue.bytes += part.payload_bytes
+        queue.weigh(part.payload_bytes)
         queue.totals.highest_length = max(queue.totals.highest_length, queue.length)
         state.touch((part.queue_id,))
     known = stages.writers.get(op.writer)
@@ -86,7 +86,7 @@ def take_staged(state: State, op: record_pb2.EnqueueOp, freed: list[int]) -> Non
     stages.owe(part, -1)
     freed.append(part.log_index)
     queue.length -= part.count  # the record itself counts them
-    queue.bytes -= part.payload_bytes
+    queue.weigh(-part.payload_bytes)
     first, last = op.first_index, op.first_index + op.count - 1
     before = publication.begun.get(op.queue_id)
     if before is None:

@@ -90,4 +90,5 @@ def dead_letter_config(source: admin_pb2.QueueConfig) -> admin_pb2.QueueConfig:
         max_deliveries=0,
         dead_letter_queue="",
         empty_idle_expiry={"seconds": 0},
+        owner=source.owner,
     )

@@ -24,6 +24,7 @@ from replica.machine.plan.entering import entering, memberless, nobody_takes
 from replica.machine.plan.fan_in import check_takes
 from replica.machine.plan.in_turn import DealingTurns, InTurn, deal_in_turn
 from replica.machine.plan.members import queues_of
+from replica.machine.plan.owners import check_entering
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.plan.weighed import ByWeight, table_in_force
 from replica.machine.state.errors import Refused
@@ -55,6 +56,22 @@ def plan_deal(
     """`lines`: queues for whose room others wait; those are full for everybody who comes. `ranked`: of a policy by live
     figures, the members, the best one first. `far`: of members at other managers.
     """
+    plan = _planned(state, now_ms, macro, call, lines, ranked, far)
+    if isinstance(plan, Fresh):
+        header = plan.header
+        check_entering(state, header.txn.enqueues if header.HasField("txn") else (header.enqueue,))
+    return plan
+
+
+def _planned(
+    state: State,
+    now_ms: int,
+    macro: MacroQueue,
+    call: EnqueueCall,
+    lines: Collection[int],
+    ranked: Sequence[int],
+    far: FarView,
+) -> EnqueuePlan:
     check_count(state, call)
     repeated = find_repeated(state, macro.queue_id, macro.name, call)
     if repeated is not None:

@@ -9,6 +9,7 @@ from replica.machine.plan.columns import PERSISTENCE_PERSISTENT, PERSISTENCE_VOL
 from replica.machine.plan.delays import TIME_MS_MAX, delivery_times
 from replica.machine.plan.dropping import NOTHING_LEAVES, Departing, drops_for, drops_over, room_with_drops
 from replica.machine.plan.gathering import Unfit, fitting
+from replica.machine.plan.owners import check_entering, check_identity
 from replica.machine.plan.reply_copies import addressed, check_reply_tos
 from replica.machine.plan.sides import check_plain
 from replica.machine.state.config import milliseconds
@@ -72,7 +73,12 @@ def plan_enqueue(state: State, now_ms: int, call: EnqueueCall, *, full: bool = F
         check_may_enqueue(queue, call.member)
     if call.columns.reply_tos and call.left_out is None:
         check_reply_tos(queue, call.columns.reply_tos)
-    return Fresh(header_of(state, queue, now_ms, call, full=full))
+    header = header_of(state, queue, now_ms, call, full=full)
+    if queue.owned is not None and call.left_out is None:
+        check_entering(state, (header.enqueue,), {queue.queue_id: call.leaving})
+        if call.client_id:
+            check_identity(state, queue, call.client_id, header.time_ms)
+    return Fresh(header)
 
 
 def check_count(state: State, call: EnqueueCall) -> None:

@@ -78,6 +78,9 @@ def plan_defaults(state: State, now_ms: int, call: DefaultsCall) -> record_pb2.R
             {"version": str(state.defaults_version)},
         )
     config = rules.updated(defaults_of(state), call.config, call.mask, state.limits)
+    if config.owner:
+        text = "owner is no default: a queue is its maker's, or whose an administrator says when it is made"
+        raise Refused(common_pb2.REASON_BAD_ATTRIBUTE, text)
     return record_pb2.RecordHeader(
         time_ms=state.at(now_ms),
         request_id=call.request_id,

@@ -8,6 +8,7 @@ from typing import Literal, NoReturn
 
 from replica.machine.plan.dead_letters import check_taken, check_way
 from replica.machine.plan.fan_in import check_stays
+from replica.machine.plan.owners import check_queues
 from replica.machine.plan.save import mark_change
 from replica.machine.plan.sides import put_destroyed, put_restarted, refuse_where_plain
 from replica.machine.state import config as rules
@@ -71,6 +72,8 @@ def _create(state: State, member_names: Sequence[str], call: QueueCall) -> recor
     if not members or not set(open_members) <= set(members):
         raise Refused(common_pb2.REASON_CONFIG_ERROR, "a queue opens only on members that hold it")
     config = rules.resolve(call.config, state.limits, state.defaults)
+    if call.request_id:  # what a manager makes for itself has none
+        check_queues(state, config.owner)
     check_way(state, call.name, config)
     if config.replication == admin_pb2.REPLICATION_PRODUCER:
         check_taken(state, call.name)
@@ -159,6 +162,8 @@ def _open_with(state: State, queue: QueueState, options: admin_pb2.QueueConfig, 
 
 
 def _check_change(state: State, queue: QueueState, made: admin_pb2.QueueConfig) -> None:
+    if made.owner != queue.config.owner:
+        check_queues(state, made.owner)
     _check_kept(queue, made)
     _check_group_mode(queue, made)
     check_way(state, queue.name, made)

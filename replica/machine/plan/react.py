@@ -16,6 +16,7 @@ from replica.machine.plan.enqueue import EnqueueCall, check_may_enqueue, header_
 from replica.machine.plan.gathering import Unfit, of_no_group
 from replica.machine.plan.lock import check_waiting, index_ranges
 from replica.machine.plan.move import MoveCall, plan_move, ranges_of
+from replica.machine.plan.owners import check_entering
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.plan.unit_identity import UnitIdentity, check_follows
 from replica.machine.sets.ranges import Run
@@ -169,6 +170,8 @@ def plan_react(state: State, now_ms: int, call: ReactCall) -> record_pb2.RecordH
         store_id, index = call.used
         header.txn.removes.add(queue_id=store_id, final_state=FINAL_STATE_REACTED, ranges=index_ranges([index]))
     header.txn.enqueues.extend(entering(state, now_ms, call, leaving, 0))
+    if call.request_id:  # what is kept acts when it fits, and nobody is there to repeat it
+        check_entering(state, header.txn.enqueues, leaving)
     return header
 
 

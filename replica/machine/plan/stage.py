@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from replica.machine.plan.columns import Columns
 from replica.machine.plan.enqueue import EnqueueCall, check_may_enqueue, header_of
+from replica.machine.plan.owners import check_stored
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.plan.sides import check_plain
 from replica.machine.plan.writers import check_room_for_writer, writer_of
@@ -201,6 +202,7 @@ def _check_queues(state: State, call: PublishCall) -> tuple[int, ...]:
                 f"{config.max_length} messages are in it; consume, or raise its limits, and repeat the call"
             )
             raise Refused(common_pb2.REASON_QUEUE_FULL, text, {"queue": queue.name}, 1000)
+    check_stored(state, ((state.queues[queue_id], size) for queue_id, (_, size) in rows.items()))
     return tuple(rows)
 
 

@@ -17,6 +17,7 @@ from replica.machine.plan.dropping import NOTHING_LEAVES, Departing, leaving_of
 from replica.machine.plan.enqueue import EnqueueCall, check_may_enqueue, header_of
 from replica.machine.plan.lock import index_ranges, unlocking
 from replica.machine.plan.move import ranges_of
+from replica.machine.plan.owners import check_entering
 from replica.machine.plan.react import ReactCall, check_reactions, entering
 from replica.machine.plan.reply import ReplyCall, reply_in_unit
 from replica.machine.plan.reply_copies import check_reply_tos
@@ -109,6 +110,7 @@ def plan_unit(state: State, now_ms: int, call: UnitCall, full: Collection[int] =
         first_ordinal += each.entries
     if call.reactions:
         _each_once(state, [each.queue for each in op.enqueues])  # names may be those of other queues by now
+    check_entering(state, op.enqueues, leaving)
     return record_pb2.RecordHeader(
         time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, txn=op
     )

@@ -353,6 +353,7 @@ def _derive(state: State) -> None:
             state.sided[queue.queue_id] = queue
         if queue.side is not None:
             state.own_sides[queue.queue_id] = queue
+        state.owners.begin(queue)
         if queue.selection is not None:
             queue.selection.visible = queue.selection.committed(state.commit_index)
             later = queue.selection.beyond(state.commit_index)
@@ -361,6 +362,7 @@ def _derive(state: State) -> None:
         committed = (beyond[0][1] if beyond else queue.next_index) - 1
         queue.visible_index = state.stages.seen(queue.queue_id, committed)
         pending += [(log_index, queue.queue_id, first + count - 1) for log_index, first, count in beyond]
+    state.remember_senders()
     state.pending.extend(sorted(pending))
     state.selecting.extend(sorted(selecting))
     state.rebuild_schedules()

@@ -12,6 +12,7 @@ from google.protobuf import duration_pb2, timestamp_pb2
 from replica.machine.state.errors import Refused
 from replica.machine.state.limits import Limits
 from replica.machine.state.lockstep import check_lockstep, resolve_lockstep
+from tandemq.credentials import names
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2
@@ -61,6 +62,7 @@ MUTABLE = (
     "xmit_linger",
     "group_timeout",
     "max_sticky_ttl",
+    "owner",
 )
 # What ConfigureQueue freezes (R040); replication and domain are chosen at creation for good.
 FROZEN = ("queue_type",)
@@ -171,6 +173,7 @@ def check(config: admin_pb2.QueueConfig, limits: Limits) -> None:
     check_lockstep(config)
     _check_labels(config, limits)
     _check_address(config.address)
+    _check_owner(config.owner)
     for name, switch in _ENABLING.items():
         if config.HasField(name):
             if getattr(config, switch):
@@ -238,6 +241,11 @@ def _check_address(address: str) -> None:
         raise _bad(
             f"address {address[:100]!r} must be host:port, with a port from 1 to 65535; empty: the manager's own"
         )
+
+
+def _check_owner(owner: str) -> None:
+    if owner and (problem := names.problem_of(owner)):
+        raise _bad(f"owner {problem}")
 
 
 def opened(

@@ -166,6 +166,10 @@ class Producers:
         self._producers: OrderedDict[tuple[int, bytes], Producer] = OrderedDict()
         self.rows = 0
 
+    def known_since_ms(self, time_ms: int) -> int:
+        """Who has not sent since then may be forgotten."""
+        return time_ms - self._limits.dedup_window_ms
+
     def get(self, queue_id: int, client_id: bytes) -> Producer | None:
         return self._producers.get((queue_id, client_id))
 
@@ -200,7 +204,7 @@ class Producers:
 
     def _forget(self, producer: Producer, time_ms: int) -> None:
         limits, chunks = self._limits, producer.chunks
-        before_ms = time_ms - limits.dedup_window_ms
+        before_ms = self.known_since_ms(time_ms)
         while chunks[0].time_ms < before_ms and (
             chunks[0].end_sequence <= producer.last_sequence - limits.dedup_sequences + 1
         ):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from replica.machine.state.kept_quotas import NO_QUOTAS, KeptQuotas
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2
 
@@ -70,6 +71,7 @@ class Limits:
     macro_members_max: int = 1_000  # of one of them
     proxies_max: int = 1_000  # names that lead to queues of other managers
     rights_max: int = 10_000  # grants to principals
+    kept_quotas: KeptQuotas = NO_QUOTAS  # of principals; the master's decide
 
     # Identity of retries (replicated): kept for this many sequences or this long, whichever is more...
     dedup_sequences: int = 65_536

@@ -23,6 +23,7 @@ from replica.machine.state.gathering import Left, WholeGroups
 from replica.machine.state.groups import Groups
 from replica.machine.state.kept import KeptIndex
 from replica.machine.state.lockstep import SideLoss, SideOf
+from replica.machine.state.owned import Owned
 from replica.machine.state.segments import PLAIN, PRIORITIES, PRIORITY_DEFAULT, Part, Segments
 from replica.machine.state.selection import SideOrder
 from replica.machine.state.versions import Versions
@@ -124,6 +125,7 @@ class QueueState:
         "name",
         "next_index",
         "open_members",
+        "owned",
         "passed",
         "queue_id",
         "ready",
@@ -162,7 +164,8 @@ class QueueState:
         # knows of fewer commits has the same state.
         self.visible_index = 0
         self.length = 0  # ready, blocked, delayed, leased and dying
-        self.bytes = 0  # payload bytes of those
+        self.bytes = 0  # payload bytes of those; `weigh` changes it
+        self.owned: Owned | None = None  # all that its owner keeps; None: nobody owns it
         self.segments = Segments()
         # By priority. Of a queue with groups in pages, for there messages become ready in any order.
         self.ready: Sequence[Level] = [RangeSet() for _ in range(PRIORITIES)]
@@ -339,7 +342,7 @@ class QueueState:
             self.completions.end(start, end, final)
         if self.timed:
             self.timed -= sum(high - low for _, low, high in self.timed_runs(start, end))
-        self.bytes -= self.segments.take(start, end, freed)
+        self.weigh(-self.segments.take(start, end, freed))
         self.length -= end - start
         if self.volatile.size:
             self.volatile.discard(start, end)
@@ -349,6 +352,12 @@ class QueueState:
             self.versions.forget(start, end)
         if self.kept:
             self.kept.forget(start, end)
+
+    def weigh(self, more: int) -> None:
+        """Payload bytes that enter, or leave."""
+        self.bytes += more
+        if self.owned is not None:
+            self.owned.bytes += more
 
     def copy_is_volatile(self, index: int, *, marked: bool) -> bool:
         """Of a message that goes elsewhere, as far as this queue can say: what is on its way to become persistent

@@ -19,6 +19,8 @@ from replica.machine.state.gathering import UNGATHERED, WholeGroups
 from replica.machine.state.idle import IdleQueues
 from replica.machine.state.limits import Limits
 from replica.machine.state.macros import Macros
+from replica.machine.state.owned import Owned
+from replica.machine.state.owners import Owners, remember_used
 from replica.machine.state.proxies import PROXY_TARGET, Proxies
 from replica.machine.state.queue import Lease, QueueState, Totals
 from replica.machine.state.requests import Requests
@@ -54,6 +56,8 @@ class State:
         self.sided: dict[int, QueueState] = {}
         # In a member's own domain: its sides of such queues. It follows from the queues too.
         self.own_sides: dict[int, QueueState] = {}
+        # What principals keep. It follows from the queues and their producers.
+        self.owners = Owners()
         self.defaults: admin_pb2.QueueConfig | None = None  # of new queues; None: as the limits say
         self.defaults_version = 1
         self.gone = Totals()  # of queues that were deleted, summed: the domain's never fall
@@ -128,6 +132,18 @@ class State:
         if queue is None:
             raise Refused(common_pb2.REASON_QUEUE_NOT_FOUND, "the queue was deleted")
         return queue
+
+    def give(self, queue: QueueState, before: str) -> None:
+        """It has another owner than before."""
+        self.owners.end(queue, before)
+        self.owners.begin(queue)
+        if queue.owned is not None:
+            self.remember_senders(queue.owned)
+
+    def remember_senders(self, only: Owned | None = None) -> None:
+        """To queues of everybody, or of one."""
+        used = ((key, producer.time_ms) for key, producer in self.producers.dump())
+        remember_used(self.queues, used, self.producers.known_since_ms(self.time_ms), only)
 
     def touch(self, queue_ids: Iterable[int]) -> None:
         """They are no more as the last snapshot has them. Who changes a queue that `Applied` does not name says so."""

@@ -95,6 +95,7 @@ SCHEDULES = (
     "group_ends",
 )
 FAR_MS = 1 << 62
+BILLING = "principal/billing"
 
 
 def plain(value: Any) -> Any:
@@ -202,7 +203,13 @@ def order(driver: Driver, plan: Any, call: Any) -> None:
 
 def messages(driver: Driver) -> None:
     """Ready, delayed, dying, settled; with priorities, times and dedup ids, on their way to become persistent."""
-    driver.create("plain", persistence=admin_pb2.PERSISTENCE_CONDITIONAL, max_message_bytes=20, max_deliveries=2)
+    driver.create(
+        "plain",
+        persistence=admin_pb2.PERSISTENCE_CONDITIONAL,
+        max_message_bytes=20,
+        max_deliveries=2,
+        owner=BILLING,
+    )
     order(driver, plan_alias, AliasCall("another", "plain", b"", 0))
     driver.enqueue(
         batch_of(

@@ -56,6 +56,7 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "xmit_linger": ({"seconds": 5}, {"seconds": 6}),
     "group_timeout": ({"seconds": 5}, {"seconds": 6}),
     "max_sticky_ttl": ({"seconds": 5}, {"seconds": 6}),
+    "owner": ("principal/one", "principal/two"),
 }
 # These go with another one, and are shown below.
 PAIRED = {"enqueue_enabled_at", "dequeue_enabled_at"}
