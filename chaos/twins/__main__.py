@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import importlib.util
 import json
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
@@ -22,7 +24,7 @@ from tandemq.cli.terminal import new_table
 from tandemq.demo.rows import flights
 from tandemq.demo.story import failures_of
 from tandemq.errors import TandemqError
-from tandemq.twin import JSON
+from tandemq.twin import JSON, Output
 from tandemq.twin.digests import shown, state_digest
 
 
@@ -33,19 +35,43 @@ class _Given:
         self.index, self.payload, self.properties = index, payload, {"kind": "flight"}
 
 
-def single(rows: Sequence[bytes], order: Sequence[int] = ()) -> tuple[dict[str, list[bytes]], Any]:
-    """One process that nobody hurts, over the rows of the file in that order: outputs by queue, and the last state."""
-    spec = importlib.util.spec_from_file_location("board", EXAMPLE / "board.py")
-    assert spec is not None, "a file of Python"
-    assert spec.loader is not None, "as above"
-    board = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(board)
-    state, outputs = board.initial(), {queue: list[bytes]() for queue in OUTPUTS}
+def _board() -> ModuleType:
+    if "board" not in sys.modules:
+        spec = importlib.util.spec_from_file_location("board", EXAMPLE / "board.py")
+        assert spec is not None, "a file of Python"
+        assert spec.loader is not None, "as above"
+        sys.modules["board"] = module = importlib.util.module_from_spec(spec)  # where chaos.twins.differing looks
+        spec.loader.exec_module(module)
+    return sys.modules["board"]
+
+
+def _through(
+    program: ModuleType, rows: Sequence[bytes], order: Sequence[int]
+) -> Iterator[tuple[int, Any, list[Output]]]:
+    """One process that nobody hurts, over the rows of the file in that order: each input, the state and outputs."""
+    state = program.initial()
     for index, number in enumerate(order or range(1, len(rows) + 1), 1):
-        state, made = board.handler(state, _Given(index, rows[number - 1]))
+        state, made = program.handler(state, _Given(index, rows[number - 1]))
+        yield index, state, made
+
+
+def single(rows: Sequence[bytes], order: Sequence[int] = ()) -> tuple[dict[str, list[bytes]], Any]:
+    """Of one process over the rows of the file in that order: outputs by queue, and the last state."""
+    outputs, state = {queue: list[bytes]() for queue in OUTPUTS}, _board().initial()
+    for _, after, made in _through(_board(), rows, order):
+        state = after
         for output in made:
             outputs[output.queue].append(output.payload)
     return outputs, state
+
+
+def first_difference(rows: Sequence[bytes], order: Sequence[int]) -> int:
+    """The first input of which the program and the one that was made to differ make something else, found as
+    docs/TWINS.md says: both over the same messages in one process. 0: there is none.
+    """
+    one = _through(_board(), rows, order)
+    other = _through(importlib.import_module("chaos.twins.differing"), rows, order)
+    return next((index for (index, _, mine), (_, _, theirs) in zip(one, other, strict=True) if mine != theirs), 0)
 
 
 @click.command()
@@ -79,13 +105,15 @@ def main(*, rows: int | None, diverge: bool, out: Path, keep: bool) -> None:
         failures = ["interrupted"]
     expected, state = single(texts, story.watched.order)
     priorities = [priority_of(text) for text in texts]
-    totals = judge(story.watched, expected, shown(state_digest(JSON.encode(state))), priorities, unhurt=diverge)
+    differs_at = first_difference(texts, story.watched.order) if diverge else 0
+    digest = shown(state_digest(JSON.encode(state)))
+    totals = judge(story.watched, expected, digest, priorities, unhurt=diverge, first_difference=differs_at)
     if failures:
         totals = totals._replace(verdict=FAIL)
     title = f"{totals.inputs:,} flights, {totals.kills} kills, {totals.outputs:,} outputs: {totals.verdict}"
     out.mkdir(parents=True, exist_ok=True)
     (out / "twin.json").write_text(json.dumps(totals._asdict(), indent=2) + "\n", encoding="utf-8")
-    (out / "twin.svg").write_text(draw(story.watched, state["carriers"], title), encoding="utf-8")
+    (out / "twin.svg").write_text(draw(story.watched, state["carriers"], title, differs_at), encoding="utf-8")
     table = new_table()
     table.add_column("account")
     table.add_column("", justify="right")

@@ -44,6 +44,10 @@ class Watched:
     """Of the last state, by member; missing: it did not end in order."""
     duplicate_attempts: int = 0
     divergences: int = 0
+    differed_behind: int = 0
+    """Input up to which the twins said that they had made the same; 0: none was compared, or nothing differed."""
+    differed_up_to: int = 0
+    """Input up to which they compared when they differed; 0: they did not."""
     kills: int = 0
     handoffs: int = 0
     absent_inputs: int = 0
@@ -65,6 +69,11 @@ class TwinTotals(NamedTuple):
     digest_single: str
     order_breaks: int
     divergences: int
+    first_difference: int
+    """The first input of which the two make something else, by their programs over what was selected; 0: none."""
+    differed_behind: int
+    differed_up_to: int
+    """The twins found it behind the one input and up to the other one; 0, 0: they found none."""
     kills: int
     handoffs: int
     absent_inputs: int
@@ -121,10 +130,12 @@ def judge(
     priorities: Sequence[int],
     *,
     unhurt: bool = False,
+    first_difference: int = 0,
 ) -> TwinTotals:
     """`expected` outputs by queue and the digest `single` of the last state are those of one process over the file, in
     the order that was selected. `priorities`: of the inputs, in the order in which they were sent.
-    `unhurt`: nothing was to be killed.
+    `unhurt`: nothing was to be killed. `first_difference`: the first input of which the twins' programs do not make the
+    same, 0 where both are one program.
     """
     duplicates, breaks = 0, unlawful(watched.order, priorities)
     overtakes = overtakes_in(watched.order)
@@ -152,6 +163,9 @@ def judge(
         single,
         breaks,
         watched.divergences,
+        first_difference,
+        watched.differed_behind,
+        watched.differed_up_to,
         watched.kills,
         watched.handoffs,
         watched.absent_inputs,

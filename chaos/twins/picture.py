@@ -14,8 +14,8 @@ LABEL, ROW = 10, 13
 LINES = (("sent", "#888888"), ("a", "#1f77b4"), ("b", "#d62728"), ("outputs", "#2ca02c"))
 
 
-def draw(watched: Watched, carriers: Mapping[str, Mapping[str, int]], title: str) -> str:
-    """As SVG."""
+def draw(watched: Watched, carriers: Mapping[str, Mapping[str, int]], title: str, first_difference: int = 0) -> str:
+    """As SVG. `first_difference`: the first input of which the two made something else; 0: there is none."""
     end_s = max((sample.at_s for sample in watched.samples), default=1.0) or 1.0
     most = max(watched.inputs, 1)
 
@@ -34,6 +34,12 @@ def draw(watched: Watched, carriers: Mapping[str, Mapping[str, int]], title: str
     parts += _axes(x, end_s, most)
     below = TOP + HEIGHT + 30
     labels = [(x(fault.at_s), f"{fault.what} {fault.member}".strip()) for fault in watched.faults]
+    differed_s = next((each.at_s for each in watched.samples if 0 < first_difference <= each.outputs), None)
+    if differed_s is not None:
+        at, high = x(differed_s), y(first_difference)
+        parts.append(f'<circle cx="{at:.1f}" cy="{high:.1f}" r="5" fill="none" stroke="#d62728" stroke-width="2"/>')
+        parts.append(_text(at + 9, high + 4, f"input {first_difference:,}: here they differ", LABEL, "#d62728"))
+        labels = sorted([*labels, (at, f"first difference, input {first_difference:,}")])
     places = placed(labels, LABEL, WIDTH - 4)
     for (at, label), place in zip(labels, places, strict=True):
         parts.append(f'<line x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{TOP + HEIGHT}" stroke="#bbbbbb"/>')

@@ -44,6 +44,7 @@ class TwinStory:
         self._twins: dict[str, subprocess.Popen[bytes]] = {}
         self._logs: list[IO[bytes]] = []
         self._began_s = time.monotonic()
+        self._stopped = set[str]()  # twins that ended because they differ
         self._sent = self._outputs = 0
         self._moved = asyncio.Event()
 
@@ -191,6 +192,9 @@ class TwinStory:
                 wanted = (None, -signal.SIGKILL, DIFFERS) if self.diverge else (None, -signal.SIGKILL)
                 if twin.poll() not in wanted:
                     raise RuntimeError(f"twin {member} ended with {twin.poll()}; see twin-{member}.log")
+                if twin.poll() == DIFFERS and member not in self._stopped:
+                    self._stopped.add(member)
+                    self._note("stopped by a difference", member)
             self._moved.set()
             await asyncio.sleep(LOOK_S)
 
@@ -202,7 +206,7 @@ class TwinStory:
     async def _drained(self, client: aio.Client) -> None:
         await self._until(lambda: self._outputs >= len(self.flights))
         if self.diverge:
-            await self._until(lambda: any(twin.poll() is not None for twin in self._twins.values()))
+            await self._until(lambda: bool(self._stopped))
             return
         while (await client.get_queue(INPUTS)).length:  # noqa: ASYNC110 - no event comes from another process
             await asyncio.sleep(LOOK_S)
@@ -225,7 +229,10 @@ class TwinStory:
             for row in page.rows():
                 self.watched.order.extend(range(row.first, row.first + row.messages))
         log = await logged(client, NAME)
-        self.watched.divergences = sum(entry["what"] == "differed" for entry in log)
+        differed = [entry for entry in log if entry["what"] == "differed"]
+        self.watched.divergences = len(differed)
+        if differed:
+            self.watched.differed_behind, self.watched.differed_up_to = differed[0]["equal"], differed[0]["number"]
         self.watched.duplicate_attempts = sum(entry.get("duplicates", 0) for entry in log if entry["what"] == "ended")
 
 

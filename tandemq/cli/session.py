@@ -74,6 +74,7 @@ GENERAL_STEPS = MappingProxyType(
         "SIDE_LOST": (
             "see `tandemq queue info NAME`; then begin anew: `tandemq queue restart-side NAME --member MEMBER`"
         ),
+        "TWIN_NOT_FOUND": "see `tandemq twin ls`; start them with `tandemq twin run MODULE --name NAME`",
         "WEIGHTS_NOT_FOUND": "see `tandemq weights show`",
         "RIGHT_NOT_FOUND": "see `tandemq right ls`",
         "TOKEN_REQUIRED": "name a directory with ca.pem and a token: --credentials DIR",

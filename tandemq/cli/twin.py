@@ -87,7 +87,9 @@ def status(name: str, target: str | None, timeout_ms: int, output: str) -> None:
         print_facts({**facts, "differences": len(seen.differences)}, "list")
         print_rows([_facts(each) for each in seen.twins], "twins", "table", COLUMNS)
         for each in seen.differences:
-            say(f"differed: up to input {each['number']} {each['own']} at {each['member']}, {each['other']} before it")
+            behind = f"behind input {each['equal']}, " if each.get("equal") else ""
+            place = f"{behind}up to input {each['number']}"
+            say(f"differed: {place} {each['own']} at {each['member']}, {each['other']} before it")
     if seen.differences:
         sys.exit(DIFFER)
 
@@ -130,7 +132,12 @@ def _order(name: str, member: str, what: str, target: str | None, timeout_ms: in
             text = f"the twin of {name} at {member} did not {what} in time; it may still do so"
             raise timed_out(text, f"see `tandemq twin status {name}`") from error
 
-    run(target, timeout_ms, work)
+    try:
+        run(target, timeout_ms, work)
+    except Failure as failure:
+        if failure.reason == "INVALID_STATE":
+            failure.next_step = f"see `tandemq twin status {name}`"
+        raise
 
 
 @twin.command("run")

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from hashlib import blake2b
+from typing import NamedTuple
 
 from tandemq.client.outgoing import to_message
 from tandemq.twin.handling import Output
 
 NONE = 0
 """Before the first output."""
+
+
+class Compared(NamedTuple):
+    """The twin's outputs up to `number` had the digest `other`, and those of this process have `own`."""
+
+    number: int
+    own: int
+    other: int
+    equal: int
+    """The input up to which outputs are known to be the same; 0: none is. The first that differs is behind it."""
 
 
 def state_digest(state: bytes) -> int:

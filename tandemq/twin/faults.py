@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from tandemq.errors import TandemqError
-from tandemq.twin.digests import shown
+from tandemq.twin.digests import Compared, shown
 
 
 class TwinFault(TandemqError):
@@ -15,15 +15,20 @@ class TwinFault(TandemqError):
 
 
 class TwinsDiffer(TwinFault):
-    """DIVERGENCE: the two went two ways. `number`: the input up to which their outputs were compared (K8, K9)."""
+    """DIVERGENCE: the two went two ways. `number`: the input up to which their outputs were compared; `equal`: the one
+    up to which they are known to be the same, 0 where none is (K8, K9).
+    """
 
-    def __init__(self, name: str, number: int, own: int, other: int, where: str = "") -> None:
+    def __init__(self, name: str, compared: Compared, where: str = "") -> None:
+        number, own, other, equal = compared
         text = (
             f"up to input {number} this process made outputs with digest {shown(own)}, and its twin, which came first, "
-            f"with {shown(other)}{where}; see docs/TWINS.md, What differs"
+            f"with {shown(other)}; {f'up to input {equal} they are the same' if equal else 'none was compared before'}"
+            f"{where}; see docs/TWINS.md, What differs"
         )
-        super().__init__("DIVERGENCE", f"twins {name}: {text}", number=str(number), own=shown(own), other=shown(other))
-        self.number, self.own, self.other = number, own, other
+        facts = {"number": str(number), "own": shown(own), "other": shown(other), "equal": str(equal)}
+        super().__init__("DIVERGENCE", f"twins {name}: {text}", **facts)
+        self.number, self.own, self.other, self.equal = compared
 
 
 class TwinVersion(TwinFault):

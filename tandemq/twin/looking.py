@@ -15,6 +15,8 @@ from tandemq.twin.meeting import PREFIX, Asked, ask, asked_queue, latest, log_qu
 
 LOG = "/log"
 LOOK_S = 0.1
+NAMED_MAX = 50
+"""Twins that a refusal names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,7 @@ class SeenTwins:
     mark: int
     """The last input behind which the state was compared; 0: none."""
     differences: list[dict[str, Any]]
-    """What was found since both began, the latest last: member, at, number, own, other, where."""
+    """What was found since both began, the latest last: member, at, number, equal, own, other, where (TwinsDiffer)."""
 
 
 async def names(client: aio.Client) -> list[str]:
@@ -60,12 +62,14 @@ async def names(client: aio.Client) -> list[str]:
 
 
 async def look(client: aio.Client, name: str) -> SeenTwins:
-    """Raises TwinFault (QUEUE_NOT_FOUND): none of that name has ever begun."""
+    """Raises TwinFault (TWIN_NOT_FOUND): none of that name has ever begun."""
     try:
         inputs = (await client.get_queue(log_queue(name))).config.labels.get("inputs", "")
     except NotFound as error:
-        text = f"no twins {name!r} have begun at this pair; `tandemq twin ls` shows those that have"
-        raise TwinFault("QUEUE_NOT_FOUND", text) from error
+        begun = sorted(await names(client))
+        those = f"those that have: {', '.join(begun[:NAMED_MAX])}" if begun else "no others have either"
+        more = f" and {len(begun) - NAMED_MAX} more" if len(begun) > NAMED_MAX else ""
+        raise TwinFault("TWIN_NOT_FOUND", f"no twins {name!r} have begun at this pair; {those}{more}") from error
     log = await logged(client, name)
     began, sides, waiting = latest(log, "began"), dict[str, int](), dict[str, int]()
     try:

@@ -11,14 +11,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from tandemq.client.delivery import MessageBatch
 from tandemq.client.outgoing import Outgoing
 from tandemq.client.staging import WriterState
 from tandemq.client.units import UnitReceipts
 from tandemq.errors import InDoubt, Refused, ResourceExhausted, TandemqError, Unavailable
-from tandemq.twin.digests import NONE, chained
+from tandemq.twin.digests import NONE, Compared, chained
 from tandemq.twin.faults import OutputsMissing, OutputsOfOthers, TwinFault
 from tandemq.twin.handling import REPLY, Output
 
@@ -58,14 +58,6 @@ class _Made:
     payload_bytes: int
 
 
-class Compared(NamedTuple):
-    """The twin's outputs up to `number` had the digest `other`, and those of this process have `own`."""
-
-    number: int
-    own: int
-    other: int
-
-
 @dataclass(slots=True)
 class OutputCounts:
     """Since this process began."""
@@ -101,6 +93,7 @@ class Outputs:
         """The last input that was acted on."""
         self.last = 0
         """The writer's last number, as far as it is known."""
+        self._equal = 0  # the input up to which both are known to have made the same, since `begin`
         self._base = NONE
         """Digest of all outputs up to `last`, or to where this process began."""
         self._pending: deque[_Made] = deque()
@@ -118,7 +111,7 @@ class Outputs:
         self.last, known = (state.batch, state.digests) if state is not None else (0, {})
         self.index, self.chain, self.sent, self._base = index, chain, sent, chain
         self._pending.clear()
-        self._messages = self._bytes = 0
+        self._messages = self._bytes = self._equal = 0
         if self.last < sent:
             raise self._missing(sent)
         self._ahead = deque((number, digest) for number, digest in known.items() if number >= max(sent, 1))
@@ -155,10 +148,13 @@ class Outputs:
 
     def _compare(self, number: int, own: int, other: int) -> None:
         self.counts.compared += 1
-        if own == other or self.counts.divergences:
+        if self.counts.divergences:
+            return
+        if own == other:
+            self._equal = max(self._equal, number)
             return
         self.counts.divergences += 1
-        self._on_differ(Compared(number, own, other))
+        self._on_differ(Compared(number, own, other, self._equal))
 
     async def report(self, compared: Compared, note: Output) -> None:
         """Has operators of the pair hear of it too: of the same number with another digest nothing is executed, and
@@ -260,6 +256,8 @@ class Outputs:
             self.counts.duplicates += 1
         else:
             self.counts.sent += sum(len(each.outputs) for each in unit)
+            if not self.counts.divergences:
+                self._equal = number  # this process was first: what it made is what counts
         self._forget(max(number, done.last_number))
 
     def _on_gap(self, error: TandemqError) -> None:

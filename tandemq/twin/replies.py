@@ -12,9 +12,10 @@ from typing import NamedTuple, Protocol, Unpack
 
 from tandemq.client.outgoing import Attributes
 from tandemq.errors import AlreadyExists, InDoubt, LeaseLost, ResourceExhausted, Unavailable
+from tandemq.twin.digests import Compared
 from tandemq.twin.faults import TwinFault
 from tandemq.twin.handling import REPLY, Output
-from tandemq.twin.outputs import WAIT_MAX_S, WAIT_S, Compared, OutputCounts
+from tandemq.twin.outputs import WAIT_MAX_S, WAIT_S, OutputCounts
 
 AT_ONCE = 100
 """Calls under way."""
@@ -111,7 +112,7 @@ class Replies:
         except AlreadyExists as error:
             own, other = (int(error.metadata[name], 16) for name in ("digest", "first_digest"))
             self._counts.divergences += 1
-            self._on_differ(Compared(made.index, own, other))
+            self._on_differ(Compared(made.index, own, other, made.index - 1))
 
     def _release(self) -> None:
         done = self._pending[0].index - 1 if self._pending else None

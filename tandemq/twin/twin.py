@@ -24,7 +24,7 @@ from tandemq.client.sides import last_input
 from tandemq.errors import AlreadyExists
 from tandemq.twin.checks import check_same, check_seen, check_sides, member_at
 from tandemq.twin.codecs import JSON, Codec, check_json
-from tandemq.twin.digests import NONE, shown, state_digest
+from tandemq.twin.digests import NONE, Compared, shown, state_digest
 from tandemq.twin.faults import InputMissing, StateMissing, TwinsDiffer, TwinVersion
 from tandemq.twin.handling import Handler, Output, State, TwinInput
 from tandemq.twin.meeting import (
@@ -38,7 +38,7 @@ from tandemq.twin.meeting import (
     only_logged,
 )
 from tandemq.twin.options import OnDivergence, TwinEnd, TwinOptions
-from tandemq.twin.outputs import Compared, OutputCounts, Outputs
+from tandemq.twin.outputs import OutputCounts, Outputs
 from tandemq.twin.replies import Replies
 from tandemq.twin.snapshots import SnapshotCutError, Snapshots, TwinSnapshot, snapshot_from
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
@@ -459,14 +459,15 @@ class Twin(Generic[State]):
         """K8, K9: once, for after the first difference all that follows differs."""
         await self._differed.wait()
         assert self._differ is not None, "said by _on_differ"
-        number, own, other = self._differ
+        number, own, other, equal = self._differ
         where = ""
         with only_logged("what it looks for"):
             where = await self._where(meeting)
-        error = TwinsDiffer(self.name, number, own, other, where)
+        error = TwinsDiffer(self.name, self._differ, where)
         log.error("%s", error)
         with only_logged("what differs"):
-            await meeting.note("differed", number=number, own=shown(own), other=shown(other), where=where)
+            digests = {"own": shown(own), "other": shown(other)}
+            await meeting.note("differed", number=number, equal=equal, where=where, **digests)
         with only_logged("at the pair what differs"):
             await outputs.report(self._differ, mark(self.name, number, NONE))
         policy = self.options.on_divergence

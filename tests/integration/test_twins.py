@@ -24,9 +24,10 @@ from tandemq.twin import (
     TwinsDiffer,
     TwinVersion,
 )
+from tandemq.twin.digests import Compared
 from tandemq.twin.looking import look, names, order
 from tandemq.twin.meeting import Asked, ask, marks
-from tandemq.twin.outputs import Compared, Outputs
+from tandemq.twin.outputs import Outputs
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1.pair_service_pb2 import ListEventsRequest, PairEvent, PairEventKind
 from tests.integration.module_pair import module_client, module_pair
@@ -127,7 +128,7 @@ async def test_k8_who_was_away_sends_nothing_again_and_compares(client: aio.Clie
     for index in range(1, 40):
         if index != 20:  # it makes nothing of one input
             other.add(index, [Output(queue, b"%d" % index)])
-    assert [each.number for each in found] == [20]
+    assert [(each.number, each.equal) for each in found] == [(20, 19)]
     await client.release_writer(writer)
     with pytest.raises(OutputsMissing, match=r"knows outputs of .* up to input 0, and this process those up to 39"):
         await Outputs(client, writer, "q", unequal(found)).begin(39, first.chain, 39)
@@ -226,7 +227,8 @@ async def test_k9_a_difference_stops_the_one_that_comes_second(
         made.start(a)
         await made.send(*([1] * 10))
         await made.reach(10, a)
-        with pytest.raises(TwinsDiffer, match=r"DIVERGENCE: .*up to input 10 .*differ behind input 10: \w{16} here"):
+        text = r"DIVERGENCE: .*up to input 10 .*; none was compared before; .*differ behind input 10: \w{16} here"
+        with pytest.raises(TwinsDiffer, match=text):
             await made.start(b)
         seen = await look(client, made.name)
         (difference,) = seen.differences
@@ -239,6 +241,27 @@ async def test_k9_a_difference_stops_the_one_that_comes_second(
         await made.send(2)
         await made.reach(11, a)
         assert a.state == {"sum": 12}
+
+
+async def test_k9_it_says_up_to_which_input_the_two_are_the_same(
+    pair: Cluster, client: aio.Client, tmp_path: Path
+) -> None:
+    """What a process was first with counts, and what was compared is equal: the first difference is behind both."""
+    async with pairing(pair, client, tmp_path) as made:
+        a, b = made.twin("a"), made.twin("b", differing_at(4))
+        runs = [made.start(twin) for twin in (a, b)]
+        await made.send(2, 2, 2)
+        await made.reach(3, a, b)
+        await made.settled()
+        await made.send(2)
+        await asyncio.wait(runs, return_when=asyncio.FIRST_COMPLETED)
+        seen = await look(client, made.name)
+        (difference,) = seen.differences
+        assert (difference["equal"], difference["number"]) == (3, 4), "whichever of them came second"
+        (error,) = [run.exception() for run in runs if run.done()]
+        assert isinstance(error, TwinsDiffer)
+        assert (error.equal, error.number, error.metadata["equal"]) == (3, 4, "3")
+        assert "; up to input 3 they are the same; see docs/TWINS.md" in str(error)
 
 
 async def test_k9_who_stops_sends_nothing_behind_the_difference(

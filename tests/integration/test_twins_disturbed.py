@@ -257,6 +257,32 @@ async def test_doctor_names_twins_that_differ_or_do_not_run(pair: Cluster, clien
         assert "the twin at b differed up to input 1" in differed[1]
 
 
+async def test_commands_about_twins_that_are_not_there_say_which_are(
+    pair: Cluster, client: aio.Client, tmp_path: Path
+) -> None:
+    async def twin(*words: str) -> str:
+        result = await asyncio.to_thread(CliRunner().invoke, root, ["twin", *words, "--target", pair.target])
+        assert result.exit_code == 1, result.output
+        return result.stderr
+
+    async with pairing(pair, client, tmp_path) as made:
+        a = made.twin("a")
+        made.start(a)
+        await made.send(2)
+        await made.reach(1, a)
+        for words in (("status", "bord"), ("restart", "bord", "a"), ("stop", "bord", "b")):
+            said = await twin(*words)
+            assert "error: TWIN_NOT_FOUND" in said
+            assert "no twins 'bord' have begun at this pair; those that have: " in said
+            assert made.name in said
+            assert "next:  see `tandemq twin ls`" in said
+            assert "queue create" not in said
+        for member in ("b", "c"):
+            said = await twin("restart", made.name, member)
+            assert f"INVALID_STATE\n  cause: no twin of {made.name} runs at {member}; those that run: a" in said
+            assert f"next:  see `tandemq twin status {made.name}`" in said
+
+
 async def test_a_twin_whose_member_does_not_answer_says_that_it_waits(
     pair: Cluster, client: aio.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

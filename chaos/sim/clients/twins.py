@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from chaos.sim.pair.plan import ClientPlan
     from tandemq import aio
     from tandemq.client.delivery import DeliveryBatch
-    from tandemq.twin.outputs import Compared
+    from tandemq.twin.digests import Compared
 
 WRITER, OWNER = "twins", "of the plan"
 TAKEN_S = 0.05

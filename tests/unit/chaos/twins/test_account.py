@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 from collections.abc import Callable
 
 import pytest
 
-from chaos.twins.__main__ import single
+from chaos.twins.__main__ import first_difference, single
 from chaos.twins.account import FAIL, PASS, Fault, Sample, Watched, judge, longest_pause_ms
 from chaos.twins.picture import draw
 from tandemq.demo.rows import flights
@@ -68,6 +70,29 @@ def test_the_program_of_the_demo_is_deterministic() -> None:
     assert len(outputs["departures"]) == 400
     assert sum(each["flights"] for each in state["carriers"].values()) + state["cancelled"] == 400
     assert outputs["faults"] == []
+
+
+def test_the_first_difference_of_two_programs_is_the_one_that_was_made() -> None:
+    rows = flights().texts[:900]
+    order = [*range(2, len(rows) + 1), 1]
+    at = first_difference(rows, order)
+    assert at == importlib.import_module("chaos.twins.differing").AT, "by the number under which both are given it"
+    assert first_difference(rows[: at - 1], []) == 0
+
+
+def test_the_picture_marks_where_the_two_differ() -> None:
+    seen = good()
+    seen.samples = [Sample(0, 0, 0, 0, 0), Sample(1, 3, 1, 1, 1), Sample(2, 3, 3, 3, 3)]
+    seen.faults = [Fault(2, "stopped by a difference", "b")]
+    carriers = {"UA": {"flights": 2, "minutes": 7, "worst": 5}}
+    picture = draw(seen, carriers, "3 flights", 2)
+    assert "input 2: here they differ" in picture
+    assert "first difference, input 2" in picture
+    assert "stopped by a difference b" in picture
+    at = re.search(r'<circle cx="([\d.]+)"', picture)
+    assert at is not None
+    assert f'<line x1="{at[1]}"' in picture, "when the first output of it was there"
+    assert "differ" not in draw(good(), carriers, "3 flights"), "nothing differs, nothing is marked"
 
 
 def test_the_picture_names_faults_and_carriers() -> None:
