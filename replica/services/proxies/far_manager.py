@@ -80,7 +80,9 @@ class FarManager:
 
     def drop(self, proxy_id: int) -> None:
         """It is gone."""
-        self._depths.pop(self.proxies.pop(proxy_id).proxy.target, None)
+        target = self.proxies.pop(proxy_id).proxy.target
+        if all(each.proxy.target != target for each in self.proxies.values()):
+            self._depths.pop(target, None)
 
     @property
     def _depths(self) -> dict[str, FarDepth]:
@@ -203,6 +205,8 @@ class FarManager:
         except TandemqError as error:
             self._failed(standing, why_of(error))
             return error if error.retryable or error.reason == "WRONG_PAIR" else None
+        if not self._keeps(standing):
+            return None
         standing.found = found.queue.config
         if (why := misfit(standing.proxy, standing.found)) is not None:
             self._failed(standing, why)
@@ -221,12 +225,16 @@ class FarManager:
 
     def _failed(self, standing: ProxyStanding, why: ProxyFault) -> None:
         log.debug("%d %s: %s", MESSAGE_CODE_ERROR_ACK, standing.proxy.target, why)
-        if self.proxies.get(standing.proxy.queue_id) is not standing:
+        if not self._keeps(standing):
             return
         self._depths[standing.proxy.target] = FarDepth(0, str(why))
         if standing.on_failed(why, monotonic_ms()):
             text = f"proxy {standing.proxy.name} does not reach {standing.proxy.target}: {why}"
             self._note(standing, text, why)
+
+    def _keeps(self, standing: ProxyStanding) -> bool:
+        """It has not gone while it was asked for."""
+        return self.proxies.get(standing.proxy.queue_id) is standing
 
     def _note(self, standing: ProxyStanding, text: str, why: ProxyFault | None) -> None:
         facts = {"queue": standing.proxy.name, "target": standing.proxy.target}

@@ -23,7 +23,7 @@ LOOK_MS = 5_000
 
 
 class ProxyFault(NamedTuple):
-    """ProxyFault a proxy is failed."""
+    """Why a proxy is failed."""
 
     reason: str
     message: str
