@@ -23,13 +23,22 @@ class FarDepth(NamedTuple):
     """It is not reached; empty: it is."""
 
 
+class _Ways(NamedTuple):
+    """Members of a macro queue that lead to other managers, and where."""
+
+    macro: MacroQueue
+    """That it was found of: after a takeover a version may be that of another history, and the object is another."""
+    version: int
+    ways: tuple[tuple[int, str], ...]
+
+
 class FarDepths:
     """Of the macro queues of one domain."""
 
     def __init__(self) -> None:
         self.seen: dict[str, FarDepth] = {}
         """By full name, where a proxy leads there. For the shell to keep."""
-        self._ways: dict[int, tuple[int, tuple[tuple[int, str], ...]]] = {}
+        self._ways: dict[int, _Ways] = {}
 
     def view(self, state: State, macro: MacroQueue) -> FarView:
         """Of its members, as a batch is dealt by it."""
@@ -43,12 +52,12 @@ class FarDepths:
 
     def _of(self, state: State, macro: MacroQueue) -> tuple[tuple[int, str], ...]:
         """Members that lead to other managers, and where; looked for once a version."""
-        version, ways = self._ways.get(macro.queue_id, (0, ()))
-        if version != macro.version:
+        known = self._ways.get(macro.queue_id)
+        if known is None or known.macro is not macro or known.version != macro.version:
             targets = ((queue.queue_id, target_of(queue.name)) for queue in queues_of(state, macro.members))
             ways = tuple((queue_id, target.full_name) for queue_id, target in targets if target is not None)
-            self._ways[macro.queue_id] = macro.version, ways
-        return ways
+            known = self._ways[macro.queue_id] = _Ways(macro, macro.version, ways)
+        return known.ways
 
     def forget(self, state: State) -> None:
         """Macro queues that are not there any more."""

@@ -21,11 +21,11 @@ AWAY = FarDepth(0, "MANAGER_UNREACHABLE: nobody answers")
 class World:
     """A macro queue over a queue here and, first by member priority, one at another manager."""
 
-    def __init__(self, policy: str, room: int = 100) -> None:
+    def __init__(self, policy: str, room: int = 100, members: tuple[str, str] = (WAY, HERE)) -> None:
         self.driver, self.far = Driver(), FarDepths()
         kind = pb.MacroPolicy.Value(f"MACRO_POLICY_{policy}")
         self.change(MacroCall(CREATE, "m", b"", 0, relationship=pb.RELATIONSHIP_PRODUCER, policy=kind))
-        for name, priority in ((WAY, 9), (HERE, 0)):
+        for name, priority in zip(members, (9, 0), strict=True):
             self.driver.create(name, max_length=room)
             self.change(MacroCall(ADD, "m", b"", 0, queue=name, priority=priority))
 
@@ -87,6 +87,15 @@ def test_all_may_be_away() -> None:
     world.change(MacroCall(REMOVE, "m", b"", 0, queue=HERE))
     world.far.seen[TARGET] = AWAY
     assert world.sent(2) == (0, 2)
+
+
+def test_a_version_of_a_history_that_was_lost_says_nothing_of_the_one_that_counts() -> None:
+    """A master that was replaced had ordered other members under the same numbers and versions."""
+    lost, kept = World("ROUND_ROBIN"), World("ROUND_ROBIN", members=(HERE, WAY))
+    kept.far = lost.far
+    lost.far.seen[TARGET] = AWAY
+    assert lost.sent() == (1, 0)
+    assert kept.sent(2) == (2, 0)
 
 
 def test_a_macro_queue_that_is_gone_is_forgotten() -> None:
