@@ -13,7 +13,7 @@ from tandemq import aio
 from tandemq.cli import root
 from tandemq.client.macros import FarState, MacroPolicy, Relationship
 from tandemq.errors import NotFound, ResourceExhausted, TandemqError
-from tandemq.v1.queue_admin_service_pb2 import QueueConfig
+from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY, QueueConfig
 from tests.integration.support import new_name, roles, stopped_at_end
 from tests.integration.two_pairs import Pairs, client_of, is_empty, made, payloads, there, two_pairs
 from tests.support.until import OUTER_S, until
@@ -129,6 +129,19 @@ async def test_copies_enter_all_or_none_and_what_is_refused_names_the_member(
         assert caught.value.metadata["member"] == name
     await east.remove_macro_member(macro, f"//west/{far}")
     await east.delete_queue(way(far))
+    two_way = new_name("two-way")
+    await east.create_queue(two_way, QueueConfig(queue_type=QUEUE_TYPE_TWO_WAY))
+    await east.remove_macro_member(macro, own)
+    await east.add_macro_member(macro, two_way)
+    for more, text in (
+        ({"expected_version": 1}, "VERSION_MISMATCH"),
+        ({"priority": 12}, "CONFIG_ERROR.*0 to 9"),
+        ({}, f"CONFIG_MISMATCH.*{way(far)}.*TWO_WAY"),
+    ):
+        with pytest.raises(TandemqError, match=text):
+            await east.add_macro_member(macro, f"//west/{far}", **more)
+        with pytest.raises(NotFound):  # nothing was made for what is not added
+            await east.get_queue(way(far))
 
 
 async def test_the_command_makes_one_with_its_members_or_none(pairs: Pairs, east: aio.Client, west: aio.Client) -> None:

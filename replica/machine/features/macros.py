@@ -20,12 +20,14 @@ from replica.machine.state import config as rules
 from replica.machine.state.errors import Refused
 from replica.machine.state.macros import MacroQueue, Macros
 from replica.machine.state.proxies import Proxy
+from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
 from replica.machine.state.system_names import FULL, target_of
 from replica.machine.state.weighing import Weighing, weighed
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import macro_service_pb2 as pb
+from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 CREATE, ADD = record_pb2.MACRO_ACTION_CREATE, record_pb2.MACRO_ACTION_ADD
 REMOVE, DELETE = record_pb2.MACRO_ACTION_REMOVE, record_pb2.MACRO_ACTION_DELETE
@@ -85,10 +87,7 @@ def plan_macro(state: State, now_ms: int, call: MacroCall) -> record_pb2.RecordH
     if call.action == CREATE:
         op = _create(state, call)
     else:
-        macro = named_macro(state, call.name)
-        if call.expected_version not in (0, macro.version):
-            text = f"macro queue {macro.name} has version {macro.version}, not {call.expected_version}; read it again"
-            raise Refused(common_pb2.REASON_VERSION_MISMATCH, text, {"version": str(macro.version)})
+        macro = _changing(state, call)
         op = record_pb2.MacroOp(action=call.action, macro_id=macro.queue_id)
         proxy = None if macro.is_producer else proxy_named(state, call.queue)
         if call.action == ADD and proxy is not None:
@@ -101,6 +100,21 @@ def plan_macro(state: State, now_ms: int, call: MacroCall) -> record_pb2.RecordH
     return record_pb2.RecordHeader(
         time_ms=state.at(now_ms), request_id=call.request_id, request_hash=call.request_hash, macro=op
     )
+
+
+def check_before_made(state: State, call: MacroCall, config: admin_pb2.QueueConfig) -> None:
+    """Of a member whose queue is still to be made, with these attributes: refuses what would be refused once it is."""
+    macro = _changing(state, call)
+    _check_room(state, macro, call)
+    _check_fits(state, macro, call, QueueState(0, queue_meant(state, macro, call.queue), config, 0))
+
+
+def _changing(state: State, call: MacroCall) -> MacroQueue:
+    macro = named_macro(state, call.name)
+    if call.expected_version not in (0, macro.version):
+        text = f"macro queue {macro.name} has version {macro.version}, not {call.expected_version}; read it again"
+        raise Refused(common_pb2.REASON_VERSION_MISMATCH, text, {"version": str(macro.version)})
+    return macro
 
 
 def _create(state: State, call: MacroCall) -> record_pb2.MacroOp:
@@ -168,11 +182,14 @@ def _joining(state: State, macro: MacroQueue, call: MacroCall) -> int:
         known = f"as {queue.name}, " if call.queue != queue.name else ""
         text = f"queue {call.queue} is a member of macro queue {macro.name} already, {known}with its member priority"
         raise Refused(common_pb2.REASON_CONFIG_ERROR, f"{text} {macro.members[queue_id]}", member)
-    others = list(queues_of(state, macro.members))
-    if problem := misfit(macro, queue, others):
-        text = f"queue {queue.name} cannot be a member of macro queue {macro.name}: {problem}"
-        raise Refused(common_pb2.REASON_CONFIG_MISMATCH, text, member)
+    _check_fits(state, macro, call, queue)
     return queue_id
+
+
+def _check_fits(state: State, macro: MacroQueue, call: MacroCall, queue: QueueState) -> None:
+    if problem := misfit(macro, queue, list(queues_of(state, macro.members))):
+        text = f"queue {queue.name} cannot be a member of macro queue {macro.name}: {problem}"
+        raise Refused(common_pb2.REASON_CONFIG_MISMATCH, text, {"queue": macro.name, "member": call.queue})
 
 
 def _leaving(state: State, macro: MacroQueue, call: MacroCall) -> int:

@@ -85,7 +85,7 @@ class MacroHandlers:
         )
 
         async def made(domain: Domain) -> Failed | Moved | None:
-            return await way_made(self.members, domain, parsed.name, parsed.queue)
+            return await way_made(self.members, domain, call)
 
         return await self._change(
             "AddMember", parsed, request, context, call, None, pb.AddMemberResponse, beforehand=made
