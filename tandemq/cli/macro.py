@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tandemq.cli.failure import Failure
 from tandemq.cli.output import print_facts, print_json, print_rows, print_table
 from tandemq.cli.params import confirm, output_option, target_option, timeout_option, yes_option
 from tandemq.cli.session import run
@@ -51,6 +52,18 @@ class MemberParam(MemberType):
         if not queue or (mark and not (len(priority) == 1 and priority in "0123456789")):
             self.fail(f"{value!r} is not QUEUE or QUEUE=PRIORITY, with a priority of 0 to 9", param, ctx)
         return queue, int(priority or 0)
+
+
+async def unmake(client: aio.Client, made: Macro, because: TandemqError) -> None:
+    """Takes back a macro queue that did not get all of its members. Raises Failure where that cannot be done: it may
+    have got one of which nobody has heard.
+    """
+    try:
+        await client.delete_macro(made.name, expected_version=made.version)
+    except TandemqError as error:
+        text = f"{because.message}; macro queue {made.name} was made and is still there: {error.message}"
+        step = f"`tandemq macro info {made.name}`, and `tandemq macro rm {made.name}` or add what it lacks"
+        raise Failure(because.reason, text, step) from because
 
 
 @click.group()
@@ -105,8 +118,8 @@ def create(
         try:
             for queue, priority in members:
                 made = await client.add_macro_member(name, queue, priority=priority)
-        except TandemqError:
-            await client.delete_macro(name, expected_version=made.version)
+        except TandemqError as error:
+            await unmake(client, made, error)
             raise
         return made
 

@@ -11,8 +11,10 @@ from click.testing import CliRunner, Result
 import tandemq
 from tandemq import aio
 from tandemq.cli import root
+from tandemq.cli.failure import Failure
+from tandemq.cli.macro import unmake
 from tandemq.client.macros import FarState, MacroPolicy, Relationship
-from tandemq.errors import NotFound, ResourceExhausted, TandemqError
+from tandemq.errors import NotFound, ResourceExhausted, TandemqError, error_of
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY, QueueConfig
 from tests.integration.support import new_name, roles, stopped_at_end
 from tests.integration.two_pairs import Pairs, client_of, is_empty, made, payloads, there, two_pairs
@@ -142,6 +144,20 @@ async def test_copies_enter_all_or_none_and_what_is_refused_names_the_member(
             await east.add_macro_member(macro, f"//west/{far}", **more)
         with pytest.raises(NotFound):  # nothing was made for what is not added
             await east.get_queue(way(far))
+
+
+async def test_a_macro_queue_that_cannot_be_taken_back_is_named(east: aio.Client) -> None:
+    """A member is refused, and somebody else has changed it meanwhile, or what was in doubt was done."""
+    name, own = new_name("macro"), new_name("own")
+    await east.create_queue(own)
+    mine = await east.create_macro(name)
+    await east.add_macro_member(name, own)
+    with pytest.raises(Failure, match=f"nobody has it; macro queue {name} was made and is still there") as caught:
+        await unmake(east, mine, error_of("QUEUE_NOT_FOUND", "nobody has it"))
+    assert (caught.value.reason, name in caught.value.next_step) == ("QUEUE_NOT_FOUND", True)
+    await unmake(east, await east.get_macro(name), error_of("QUEUE_NOT_FOUND", "nobody has it"))
+    with pytest.raises(NotFound):
+        await east.get_macro(name)
 
 
 async def test_the_command_makes_one_with_its_members_or_none(pairs: Pairs, east: aio.Client, west: aio.Client) -> None:
