@@ -52,13 +52,23 @@ class ReceivedBatch(MessageBatch):
     async def _settle(self, act: Act) -> None:
         if not self.lease_id or not self:
             return
-        # By the name that was asked: whoever may receive from a macro queue need have no right on its members.
-        lost = await _settle(self._client, self._asked, [(act, self.ranges())], self._member)
-        if lost and self._member:  # it may have left the macro queue, and is settled by its own name then
-            with contextlib.suppress(NotFound, Denied):
-                lost = await settle(self._client, self.queue, [(each.act, each.ranges) for each in lost])
+        asked = [(act, self.ranges())]
+        lost = await (self._at_macro(asked) if self._member else settle(self._client, self._asked, asked))
         for loss in lost:
             raise loss.error
+
+    async def _at_macro(self, asked: Sequence[tuple[Act, Sequence[Range]]]) -> list[Lost]:
+        """By the name that was asked: whoever may receive from a macro queue need have no right on its members. Where
+        that is gone, or the member has left it, by the member's own.
+        """
+        try:
+            lost = await _settle(self._client, self._asked, asked, self._member)
+        except NotFound:
+            return await settle(self._client, self.queue, asked)
+        if lost:
+            with contextlib.suppress(NotFound, Denied):
+                return await settle(self._client, self.queue, [(each.act, each.ranges) for each in lost])
+        return lost
 
 
 def _member_of(queue: str, member: str) -> str:

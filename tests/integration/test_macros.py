@@ -199,6 +199,16 @@ async def test_the_calls_of_any_queue_receive_from_it(pair: Cluster, client: aio
             delivery = await anext(consumer)
             assert (delivery.payload, delivery.queue) == (b"low", low)
             await delivery.ack_async()
+    for queue, payload in ((low, b"left"), (high, b"deleted")):
+        await client.enqueue(queue, [payload])
+        got = await client.dequeue(name)
+        if queue == low:
+            await client.remove_macro_member(name, queue)
+        else:
+            await client.delete_macro(name)
+        await got.ack()
+        assert (got.payloads, (await client.get_queue(queue)).length) == ([payload], 0)
+    await client.create_macro(name)
     with pytest.raises(InvalidRequest, match="macro queue"):
         await client.dequeue(name, where="priority > 3")
     with pytest.raises(InvalidRequest, match="macro queue"):
