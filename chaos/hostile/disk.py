@@ -55,4 +55,5 @@ class Disk:
                     self._long.append((began_s, ended_s))
                 self._since_s = 0.0
         finally:
+            self._since_s = 0.0  # of a write that failed too: else all that comes after it would be excused
             os.close(file)

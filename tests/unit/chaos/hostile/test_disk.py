@@ -38,6 +38,17 @@ def test_how_long_the_disk_stood_is_what_falls_into_the_time_asked_about(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_probe_that_cannot_write_excuses_nobody(tmp_path: Path) -> None:
+    (tmp_path / "disk-probe").symlink_to("/dev/full")
+    disk = Disk(tmp_path)
+    disk.start()
+    disk._thread.join()
+    now_s = time.monotonic()
+    assert disk.stood_s(now_s, now_s + 60) == 0.0
+    disk.stop()
+
+
 def test_a_disk_that_answers_takes_no_time_from_anybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _file: None)
     disk = Disk(tmp_path)
