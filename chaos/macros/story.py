@@ -7,7 +7,7 @@ import contextlib
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -169,7 +169,7 @@ class MacroStory:
         self.seen.kills += await asyncio.to_thread(child.process.wait) == -signal.SIGKILL
 
     @contextlib.asynccontextmanager
-    async def _between_batches(self) -> Any:
+    async def _between_batches(self) -> AsyncIterator[None]:
         """What is sent before is dealt by the members before."""
         self._may_send.clear()
         await self._quiet.wait()
