@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from replica.machine.plan.dead_letters import check_taken
 from replica.machine.plan.fan_in import misfit
 from replica.machine.plan.members import proxy_member, proxy_named, queue_meant, queues_of
 from replica.machine.plan.queue import check_free
@@ -120,6 +121,7 @@ def _changing(state: State, call: MacroCall) -> MacroQueue:
 def _create(state: State, call: MacroCall) -> record_pb2.MacroOp:
     rules.check_name(call.name, state.limits, what="name of a macro queue")
     check_free(state, call.name)
+    check_taken(state, call.name, "a macro queue takes none")
     if len(state.macros.by_name) >= state.limits.macros_max:
         text = f"there are {len(state.macros.by_name)} macro queues, which is the most there may be"
         raise Refused(common_pb2.REASON_QUOTA_EXCEEDED, text, {"limit": str(state.limits.macros_max)})

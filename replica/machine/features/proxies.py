@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from replica.machine.plan.dead_letters import check_taken
 from replica.machine.plan.queue import check_free
 from replica.machine.state import config as rules
 from replica.machine.state.errors import Refused
@@ -69,6 +70,7 @@ def plan_proxy(state: State, now_ms: int, call: ProxyCall) -> record_pb2.RecordH
 def _create(state: State, call: ProxyCall) -> record_pb2.ProxyOp:
     rules.check_name(call.name, state.limits, what="name of a proxy")
     check_free(state, call.name)
+    check_taken(state, call.name, "a proxy takes none: they stay with their manager")
     if len(state.proxies.by_name) >= state.limits.proxies_max:
         text = f"there are {len(state.proxies.by_name)} proxies, which is the most there may be"
         raise Refused(common_pb2.REASON_QUOTA_EXCEEDED, text, {"limit": str(state.limits.proxies_max)})

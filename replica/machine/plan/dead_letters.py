@@ -14,6 +14,7 @@ from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1 import queue_service_pb2 as service_pb2
 
 SUFFIX = ".dead"
+OF_PRODUCERS = "a queue with replication PRODUCER takes messages of producers alone"
 HOPS_MAX = 8  # moves by the manager that one message may have behind it
 REASON_BYTES_MAX = 1_024
 
@@ -39,12 +40,8 @@ def check_way(state: State, name: str, config: admin_pb2.QueueConfig) -> None:
     """
     way = [name]
     following = name_of(name, config)
-    taking = state.queues.get(state.ids.get(following, 0))
-    if taking is not None and taking.passed is not None:
-        text = (
-            f"dead_letter_queue: {following} has replication PRODUCER and takes messages of producers alone; name "
-            "another one, or none (empty)"
-        )
+    if why := _why_not_into(state, following):
+        text = f"dead_letter_queue: {following} {why}; name another one, or none (empty)"
         raise Refused(common_pb2.REASON_CONFIG_ERROR, text, {"attribute": "dead_letter_queue"})
     while following and len(way) <= HOPS_MAX:
         queue_id = state.ids.get(following)
@@ -59,15 +56,45 @@ def check_way(state: State, name: str, config: admin_pb2.QueueConfig) -> None:
         following = "" if queue_id is None else dead_letter_name(state.queues[queue_id])
 
 
-def check_taken(state: State, name: str) -> None:
-    """Refused: a queue with sides is to have that name, and dead letters of another one go there."""
+def _why_not_into(state: State, name: str) -> str:
+    taking = state.queues.get(state.ids.get(name, 0))
+    if taking is not None and taking.passed is not None:
+        return "has replication PRODUCER and takes messages of producers alone"
+    if name in state.macros.by_name:
+        return "is a macro queue, and dead letters go to one queue"
+    if (proxy := state.proxies.by_name.get(name)) is not None:
+        return f"is a proxy of {proxy.target}, and dead letters stay with their manager"
+    return ""
+
+
+def check_taken(state: State, name: str, what: str) -> None:
+    """Refused: what is to have that name takes no dead letters, and those of a queue go there.
+
+    `what`: for people, what it is and why it takes none.
+    """
     whose = next((each.name for each in state.queues.values() if dead_letter_name(each) == name), None)
     if whose is not None:
         text = (
-            f"dead letters of queue {whose} go to {name}, and a queue with replication PRODUCER takes messages of "
-            f"producers alone; choose another name, or name another dead_letter_queue for {whose}"
+            f"dead letters of queue {whose} go to {name}, and {what}; choose another name, or name another "
+            f"dead_letter_queue for {whose}"
         )
-        raise Refused(common_pb2.REASON_CONFIG_ERROR, text, {"attribute": "replication", "queue": whose})
+        raise Refused(common_pb2.REASON_CONFIG_ERROR, text, {"queue": whose})
+
+
+def check_alias(state: State, alias: str, queue: QueueState) -> None:
+    """Refused: with this name for the queue its dead letters, or those that reach it, would come back."""
+    way = [queue.name]
+    following = dead_letter_name(queue)
+    while following and following != alias and len(way) <= HOPS_MAX:
+        queue_id = state.ids.get(following)
+        way.append(following)
+        following = "" if queue_id is None else dead_letter_name(state.queues[queue_id])
+    if following == alias:
+        text = (
+            f"dead letters would come back: {' -> '.join(way)} -> {alias}, which is to be {queue.name}; choose another "
+            f"alias, or name another dead_letter_queue for {way[-1]}"
+        )
+        raise Refused(common_pb2.REASON_CONFIG_ERROR, text, {"queue": way[-1]})
 
 
 def dead_letter_config(source: admin_pb2.QueueConfig) -> admin_pb2.QueueConfig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from replica.machine.plan.dead_letters import check_taken
+from replica.machine.plan.dead_letters import OF_PRODUCERS, check_alias, check_taken
 from replica.machine.plan.queue import check_free
 from replica.machine.state import config as rules
 from replica.machine.state.errors import Refused
@@ -48,7 +48,8 @@ def _add(state: State, call: AliasCall) -> record_pb2.AliasOp:
         text = f"{call.queue} is itself an alias; give the alias to queue {queue.name}"
         raise Refused(common_pb2.REASON_BAD_NAME, text, {"queue": queue.name})
     if queue.passed is not None:
-        check_taken(state, call.alias)
+        check_taken(state, call.alias, OF_PRODUCERS)
+    check_alias(state, call.alias, queue)
     if len(queue.aliases) >= state.limits.aliases_max:
         text = f"queue {queue.name} has {len(queue.aliases)} aliases, which is the most there may be"
         raise Refused(common_pb2.REASON_QUOTA_EXCEEDED, text)

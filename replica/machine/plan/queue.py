@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
-from replica.machine.plan.dead_letters import check_taken, check_way
+from replica.machine.plan.dead_letters import OF_PRODUCERS, check_taken, check_way
 from replica.machine.plan.fan_in import check_stays
 from replica.machine.plan.owners import check_queues
 from replica.machine.plan.save import mark_change
@@ -76,7 +76,7 @@ def _create(state: State, member_names: Sequence[str], call: QueueCall) -> recor
         check_queues(state, config.owner)
     check_way(state, call.name, config)
     if config.replication == admin_pb2.REPLICATION_PRODUCER:
-        check_taken(state, call.name)
+        check_taken(state, call.name, OF_PRODUCERS)
     return record_pb2.QueueOp(
         action=CREATE,
         queue_id=state.next_queue_id,

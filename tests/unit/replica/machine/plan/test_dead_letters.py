@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from replica.machine import Limits, Machine, MoveCall, RemoveCall, columns_of
+from replica.machine import Limits, Machine, MacroCall, MoveCall, ProxyCall, RemoveCall, columns_of
+from replica.machine.features.macros import CREATE as MACRO_CREATE
+from replica.machine.features.macros import plan_macro
+from replica.machine.features.proxies import CREATE as PROXY_CREATE
+from replica.machine.features.proxies import plan_proxy
 from replica.machine.plan.dead_letters import HOPS_MAX, dead_letter_config
 from replica.machine.plan.move import dying_of, plan_move, plan_remove
+from replica.machine.plan.names import AliasCall, plan_alias
 from replica.machine.plan.time import plan_volatile_lost
 from replica.machine.state.config import milliseconds, resolve
 from replica.machine.state.state import REASONS_MAX
@@ -406,3 +411,47 @@ def test_a_move_drops_nothing_that_is_leased_and_enters_whole_or_not_at_all(fina
     assert driver.refusal(lambda: move(driver, 2, to="full", final=final)).reason == common_pb2.REASON_QUEUE_FULL
     assert driver.log_index == before
     assert 2 in driver.browse()
+
+
+def make(driver: Driver, kind: str, name: str) -> None:
+    """Another name of the queue `q`, or what is no queue."""
+    state, now_ms = driver.master.state, driver.now_ms
+    plans = {
+        "alias": lambda: plan_alias(state, now_ms, AliasCall(name, "q", b"", 0)),
+        "macro queue": lambda: plan_macro(state, now_ms, MacroCall(MACRO_CREATE, name, b"", 0)),
+        "proxy": lambda: plan_proxy(state, now_ms, ProxyCall(PROXY_CREATE, name, b"", 0, target="//west/q")),
+    }
+    driver.order(driver.plan(plans[kind]))
+
+
+@pytest.mark.parametrize("kind", ["alias", "macro queue", "proxy"])
+@pytest.mark.parametrize(("whose", "name"), [("one", "bin"), ("two", "two.dead")])
+def test_no_name_that_dead_letters_go_to_becomes_one_that_takes_none(driver: Driver, kind: str, whose: str, name: str):
+    """Else they would wait at their queue for ever. An alias of another queue takes them, and one of q would have them
+    come back.
+    """
+    driver.queue(UPDATE, "q", config=admin_pb2.QueueConfig(dead_letter_queue=whose))
+    driver.create("one", dead_letter_queue="bin")
+    driver.create("two")
+    refused = driver.refusal(lambda: make(driver, kind, name))
+    assert (refused.reason, refused.metadata["queue"]) == (common_pb2.REASON_CONFIG_ERROR, whose)
+    make(driver, kind, "another")
+    driver.queue(UPDATE, "q", config=admin_pb2.QueueConfig(dead_letter_queue=""))
+    driver.queue(UPDATE, whose, config=admin_pb2.QueueConfig(dead_letter_queue=""))
+    make(driver, kind, name)
+
+
+@pytest.mark.parametrize("kind", ["macro queue", "proxy"])
+def test_dead_letters_go_to_no_macro_queue_and_no_proxy(driver: Driver, kind: str):
+    for name in ("all", "late.dead"):
+        make(driver, kind, name)
+    config = admin_pb2.QueueConfig(dead_letter_queue="all")
+    for ask in (
+        lambda: driver.create("new", dead_letter_queue="all"),
+        lambda: driver.create("late"),
+        lambda: driver.queue(UPDATE, "q", config=config),
+    ):
+        refused = driver.refusal(ask)
+        assert refused.reason == common_pb2.REASON_CONFIG_ERROR
+        assert f"is a {kind}" in refused.message
+    driver.create("late", dead_letter_queue="")
