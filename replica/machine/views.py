@@ -12,6 +12,7 @@ from replica.machine.sets.spans import Spans
 from replica.machine.state.gathering import WholeGroups
 from replica.machine.state.queue import QueueState
 from replica.machine.state.segments import Part
+from replica.machine.state.selection import SelectedRun
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
@@ -40,12 +41,34 @@ def segments_of(queue: QueueState, runs: Iterable[Run], *, delivered: bool) -> l
             ordinals = None
             first_ordinal = part.offset
             if part.extra.ordinals:
-                kept = part.extra.ordinals[part.offset : part.offset + count].tolist()
-                first_ordinal = kept[0]
-                ordinals = kept if kept[-1] - kept[0] >= count else None
+                first_ordinal, ordinals = _ordinals(part)
             counts = _delivery_counts(queue, part, locked, delivered=delivered)
             slices.append(SegmentSlice(part.log_index, part.start, first_ordinal, count, ordinals, counts))
     return slices
+
+
+def side_segments(queue: QueueState, given: SegmentSlice, runs: Iterable[SelectedRun]) -> list[SegmentSlice]:
+    """Where the bodies are of neighbours that a side of the queue hands out, by the side's numbers and with its counts.
+    `runs`: what these are in the queue. Messages whose whole segment is gone are left out.
+    """
+    slices, counts, at = [], given.delivery_counts, given.first_index
+    for number, start, end in runs:
+        ahead = number - start
+        for part in queue.segments.parts(start, end):
+            first_ordinal, count, ordinals = part.offset, part.end - part.start, None
+            if part.extra.ordinals:
+                first_ordinal, ordinals = _ordinals(part)
+            first = part.start + ahead
+            mine = counts[first - at : first - at + count] if counts else None
+            slices.append(SegmentSlice(part.log_index, first, first_ordinal, count, ordinals, mine))
+    return slices
+
+
+def _ordinals(part: Part) -> tuple[int, list[int] | None]:
+    """The first one, and all of them where they are not dense."""
+    count = part.end - part.start
+    kept = part.extra.ordinals[part.offset : part.offset + count].tolist()
+    return kept[0], kept if kept[-1] - kept[0] >= count else None
 
 
 def counted(

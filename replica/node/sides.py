@@ -11,6 +11,7 @@ from replica.core.state.effects import Note
 from replica.machine import SettleCall
 from replica.machine.plan.settle import plan_settle
 from replica.machine.plan.sides import (
+    PORTIONS_MAX,
     SideLimits,
     last_rejected,
     late_sides,
@@ -27,6 +28,7 @@ from replica.machine.plan.sides import (
 from replica.machine.state.lockstep import SideOf
 from replica.machine.state.selection import SelectedRun
 from replica.machine.state.system_names import shown, side_queue
+from replica.machine.views import side_segments
 from replica.node.asking import Asks
 from tandemq.peer.v1.peer_service_pb2 import SidePassed
 from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE, QueueOp, RecordHeader
@@ -168,19 +170,9 @@ class Sides:
     def slices(self, of: SideOf, slices: Iterable[SegmentSlice]) -> list[SegmentSlice]:
         """Where the bodies are of messages that a side hands out."""
         queue = self._queue_of(of)
-        machine = self._node.domains[of.domain].shared.machine
         assert queue is not None, "nothing is handed out while the copy is not whole"
-        assert machine is not None, "as above"
-        found: list[SegmentSlice] = []
-        for part in slices:
-            counts = part.delivery_counts
-            for first, start, end in _runs_of(queue, part.first_index, part.count):
-                for each in machine.segments_of(of.queue_id, [IndexRange(first=start, count=end - start)]):
-                    number = first + each.first_index - start
-                    at = number - part.first_index
-                    mine = counts[at : at + each.count] if counts else None
-                    found.append(each._replace(first_index=number, delivery_counts=mine))
-        return found
+        runs_by_part = ((part, _runs_of(queue, part.first_index, part.count)) for part in slices)
+        return [each for part, runs in runs_by_part for each in side_segments(queue, part, runs)]
 
     # -- what the pair has committed ---------------------------------------------------------------------------------
 
@@ -242,9 +234,13 @@ class Sides:
                 self._drop(own, side)
             return
         self._follow(own, side, queue, member)
-        given = next_given(queue, side)
-        if given is not None:
+        before = side.next_index
+        for _ in range(PORTIONS_MAX):
+            given = next_given(queue, side)
+            if given is None:
+                break
             own.orders.order(plan_given(own.orders.machine.state, own.orders.time_ms, side, given))
+        if side.next_index > before:
             own.consumers.pump([queue_id])
             self._node.dispatch(own)
 

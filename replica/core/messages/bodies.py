@@ -11,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from replica.machine.plan.columns import DURATION_MS_MAX, TIMESTAMP_MS_MAX
 from storage.errors import CorruptRecord
-from storage.records import FLAG_VOLATILE_BODY, Prefix, split, split_stored
+from storage.records import FLAG_VOLATILE_BODY, PREFIX_SIZE, Prefix, split, split_stored
 from storage.store import place_checked
 from tandemq.peer.v1.record_pb2 import RecordHeader
 from tandemq.v1.message_pb2 import DeliveredMessage, Message, MessageBatch
@@ -87,27 +87,32 @@ def read_stored(store: Store, shared: Shared, log_index: int) -> Stored | None:
 
     `count` is of all messages in its body, but for the answer of a REPLY.
     """
-    parts = _parts(store, shared, log_index)
-    if parts is None:
-        return None
-    prefix, header_bytes, body_view = parts
-    header = RecordHeader.FromString(bytes(header_bytes))
-    body = bytes(body_view)
-    if prefix.flags & FLAG_VOLATILE_BODY and not body:
+    entry = shared.log.get(log_index)
+    if entry is not None:  # nearly all of them
+        at, flags, epoch = entry.head_len, entry.flags, entry.epoch
+        header, body = RecordHeader.FromString(entry.record[PREFIX_SIZE:at]), entry.record[at:]
+    else:
+        parts = _parts(store, shared, log_index)
+        if parts is None:
+            return None
+        prefix, header_bytes, body_view = parts
+        flags, epoch = prefix.flags, prefix.epoch
+        header, body = RecordHeader.FromString(bytes(header_bytes)), bytes(body_view)
+    if flags & FLAG_VOLATILE_BODY and not body:
         found = shared.volatile.bodies.get(log_index)
         if found is None:
             return None
         body = found
     if header.HasField("stage"):
-        return Stored(prefix.epoch, header.time_ms, header.stage.count, header.stage.count, body)
+        return Stored(epoch, header.time_ms, header.stage.count, header.stage.count, body)
     if header.HasField("enqueue"):  # nearly all of them
         op = header.enqueue
         stored = op.count - len(op.refusals) - len(op.duplicates)
-        return Stored(prefix.epoch, header.time_ms, op.count, stored, body)
+        return Stored(epoch, header.time_ms, op.count, stored, body)
     ops, replies = header.txn.enqueues, header.txn.replies
     count = header.txn.deal.count or sum(op.count for op in ops)
     left_out = sum(len(op.refusals) + len(op.duplicates) for op in ops)
-    return Stored(prefix.epoch, header.time_ms, count + len(replies), count - left_out, body, replies)
+    return Stored(epoch, header.time_ms, count + len(replies), count - left_out, body, replies)
 
 
 def read_answer(store: Store, shared: Shared, log_index: int, request: tuple[int, int] = (0, 0)) -> Message | None:

@@ -100,8 +100,7 @@ def apply_select(state: State, log_index: int, lease_id: int, header: record_pb2
     assert selection is not None, "messages are selected for sides alone"
     assert op.first == selection.following, "each number is selected once"
     runs = [(part.first, part.first + part.count) for part in op.ranges]
-    for start, end in runs:
-        assert queue.take_ready(start, end) == end - start, "selected what is not ready"
+    queue.take_chosen(runs)
     if not selection.lease_id:
         lease = Lease(lease_id, op.queue_id, RangeSet(), b"", 0, 0, header.time_ms)
         queue.leases[lease_id] = state.leases[lease_id] = lease

@@ -22,10 +22,12 @@ from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 
 HOUR_MS = 3_600_000
-READY_MAX = 10_000
+READY_MAX = 20_000
 """Messages that wait at a side for its consumer, at most: the rest stays where it is, and costs the side nothing. It is
 given more once half of them are gone, so that a record is of many.
 """
+PORTIONS_MAX = 4
+"""Records by which a side is given something, one after the other in a turn; what is left comes with the next one."""
 SETTLED_TOGETHER = 100
 """Messages of a settlement that may wait for others: its sender has more of them under way than it waits for."""
 GIVEN_BYTES_MAX = 1 << 20
@@ -82,8 +84,8 @@ class Portion(NamedTuple):
 
 
 def next_given(of: QueueState, side: QueueState) -> Portion | None:
-    """What is committed in the pair's queue and not given to the side yet, as much as one record takes; None: nothing,
-    or the side has enough.
+    """What is committed in the pair's queue and not given to the side yet, as many whole records of it as one record
+    takes, or a part of the first one; None: nothing, or the side has enough.
 
     Never beyond the commit index that this member knows (K2): a process that has acted on an input which a failover
     then takes back cannot undo that.
@@ -92,14 +94,23 @@ def next_given(of: QueueState, side: QueueState) -> Portion | None:
     first, below = side.next_index, min(of.visible_end + 1, side.next_index + READY_MAX - ready)
     if first >= below or ready * 2 > READY_MAX:
         return None
+    has_more = below <= of.visible_end
     count = size = 0
     for part in _given_parts(of, first, below):
         messages, mean = part.end - part.start, part.payload_bytes // part.live
-        fit = messages if not mean else max(0 if count else 1, (GIVEN_BYTES_MAX - size) // mean)
+        fit = messages if not mean else (GIVEN_BYTES_MAX - size) // mean
+        if count and (fit < messages or (has_more and first + count + messages == below and _is_cut(part))):
+            break  # it goes as a whole, with the next ones: what is cut is copied, message by message
+        fit = max(1, min(fit, messages))
+        count, size = count + fit, size + fit * mean
         if fit < messages:
-            return Portion(first, count + fit, size + fit * mean)
-        count, size = count + messages, size + messages * mean
+            break
     return Portion(first, count, size) if count else None
+
+
+def _is_cut(part: Part) -> bool:
+    """There are more messages of its record behind it."""
+    return part.offset + part.end - part.start < part.segment_count
 
 
 def _given_parts(of: QueueState, first: int, below: int) -> Iterator[Part]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from heapq import merge
 from operator import attrgetter
@@ -299,6 +299,21 @@ class QueueState:
                 if taken == end - start:
                     break
         return taken
+
+    def take_chosen(self, runs: Iterable[Run]) -> None:
+        """Out of the ready ones; all of them must be ready. Each is looked for at the priority of the one before it
+        first, then below it: in the order of delivery all are found without a search.
+        """
+        levels = [level for level in reversed(self.ready) if level.size]
+        at = 0
+        for start, end in runs:
+            left = end - start
+            for _ in levels:
+                left -= levels[at].discard(start, end)
+                if not left:
+                    break
+                at = (at + 1) % len(levels)
+            assert not left, "chosen what is not ready"
 
     def take_blocked(self, start: int, end: int) -> int:
         """Out of those that wait behind others of their groups; says how many."""

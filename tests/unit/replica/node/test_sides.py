@@ -6,7 +6,7 @@ import pytest
 
 from replica.core.state.outcomes import Failed, SettleDone
 from replica.machine import Limits, Machine
-from replica.machine.plan.sides import SETTLED_TOGETHER, plan_lost
+from replica.machine.plan.sides import GIVEN_BYTES_MAX, PORTIONS_MAX, SETTLED_TOGETHER, plan_lost
 from replica.services.messages.side import problem_of_place
 from tandemq.peer.v1 import record_pb2
 from tandemq.peer.v1.peer_service_pb2 import SidePassed
@@ -14,7 +14,7 @@ from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tandemq.v1.queue_service_pb2 import OUTCOME_REJECT, OUTCOME_RELEASE
-from tests.unit.replica.machine.driver import MEMBERS
+from tests.unit.replica.machine.driver import MEMBERS, batch_of
 from tests.unit.replica.node.side_member import NOW_MS, NUMBER, Member
 
 
@@ -34,6 +34,16 @@ async def test_k2_a_side_is_served_up_to_the_commit_index_in_any_role(member: Me
     member.sides.on_moved()
     member.flush()
     assert process.indexes == [1, 2, 3, 4]
+
+
+async def test_a_side_is_given_so_many_records_at_most_in_a_turn(member: Member) -> None:
+    """Of large messages each is one: the next turn goes on, and others are served between the two."""
+    for _ in range(PORTIONS_MAX + 1):
+        member.driver.enqueue(batch_of([GIVEN_BYTES_MAX]))
+    member.consume()
+    assert member.side.next_index == PORTIONS_MAX + 1
+    member.sides.on_moved()
+    assert member.side.next_index == PORTIONS_MAX + 2
 
 
 async def test_k4_a_second_process_at_one_member_is_refused(member: Member) -> None:

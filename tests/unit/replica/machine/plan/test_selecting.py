@@ -110,6 +110,17 @@ def test_k3_a_question_that_comes_again_selects_nothing_twice(driver: Driver) ->
     assert select(driver, 5) == [5]
 
 
+@pytest.mark.parametrize("runs", [[(2, 1), (1, 1), (3, 1)], [(3, 1), (1, 2)], [(1, 3)]])
+def test_a_record_takes_what_it_names_in_any_order(driver: Driver, runs: list[tuple[int, int]]) -> None:
+    """Whatever another release made of it: neighbours of different priorities as one run, too."""
+    send(driver, LOW, HIGH, 4)
+    ranges = [common_pb2.IndexRange(first=first, count=count) for first, count in runs]
+    op = record_pb2.SelectOp(queue_id=queue_of(driver).queue_id, first=1, ranges=ranges)
+    driver.order(record_pb2.RecordHeader(time_ms=driver.now_ms, select=op))
+    assert sequence(driver) == [index for first, count in runs for index in range(first, first + count)]
+    assert not queue_of(driver).has_ready()
+
+
 def test_k3_one_record_selects_several_up_to_a_limit(driver: Driver) -> None:
     for _ in range(SELECTED_MAX // 1_000 + 1):
         driver.send(1_000)

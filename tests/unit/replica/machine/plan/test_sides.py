@@ -108,13 +108,39 @@ def test_a_side_is_given_as_much_as_its_consumer_can_soon_have(driver: Driver, o
     first = next_given(pair_queue(driver), side)
     assert first is not None
     assert (first.first, first.count) == (1, 2)
-    for _ in range(2):
-        driver.send(READY_MAX)
-    assert give(own, driver) == READY_MAX
-    own.lease(READY_MAX // 2 - 1, name="SYSTEM.SIDE/q")
+    for _ in range(8):
+        driver.send(READY_MAX // 4)
+    assert give(own, driver) == READY_MAX // 4 * 3 + 3, "as many whole records of the pair as may wait there"
+    own.lease(READY_MAX // 4 + 2, name="SYSTEM.SIDE/q")
     assert give(own, driver) == 0, "it has enough: a record is of many"
     own.lease(1, name="SYSTEM.SIDE/q")
     assert give(own, driver) == READY_MAX // 2
+
+
+def test_a_side_is_given_whole_records_where_more_than_one_fits(driver: Driver, own: Driver) -> None:
+    """What is cut is copied message by message when it is delivered, at both of its ends."""
+    begin(own, driver)
+    tenth = GIVEN_BYTES_MAX // 10
+    for _ in range(2):
+        driver.enqueue(batch_of([tenth] * 6))
+    driver.enqueue(batch_of([tenth] * 12))
+    side = own.master.state.named("SYSTEM.SIDE/q")
+    sizes = []
+    while (found := next_given(pair_queue(driver), side)) is not None:
+        sizes.append(found.count)
+        own.order(own.plan(lambda found=found: plan_given(own.master.state, own.now_ms, side, found)))
+    assert sizes == [6, 6, 10, 2], "one that is larger than a record of a side comes in parts, the first one alone"
+
+
+def test_the_number_that_may_wait_at_a_side_cuts_no_record(driver: Driver, own: Driver) -> None:
+    """It comes whole with the next ones."""
+    begin(own, driver)
+    third = READY_MAX // 3
+    for _ in range(4):
+        driver.send(third)
+    assert give(own, driver) == third * 3
+    own.lease(third * 3, name="SYSTEM.SIDE/q")
+    assert give(own, driver) == third
 
 
 @pytest.mark.parametrize(
