@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import replica.core.delivery.far_heads
 import replica.services.proxies.door
 from chaos.sim.bugs.planting import Patch, bug
-from replica.core.delivery.far_heads import FarMember
+from replica.core.delivery.far_heads import FarHeads, FarMember
 from replica.services.proxies import ways
 from replica.services.proxies.far_manager import FarManager
 from replica.services.proxies.far_tap import FarTap
@@ -39,7 +38,7 @@ def heads_stay(patch: Patch) -> None:
 @bug("far-lease-of-two", "M7", "What one consumer leaves of a lease of heads is the next one's.", PROFILE)
 def leases_are_shared(patch: Patch) -> None:
     patch.setattr(FarMember, "gives_to", lambda _self, _consumer: True)
-    patch.setattr(replica.core.delivery.far_heads, "SHORT_MS", 0)
+    patch.setattr(FarHeads, "_is_short", lambda _self, _macro, _consumer: False)
 
 
 @bug("far-head-not-lengthened", "M7", "A head is delivered under the short lease that it was taken by.", PROFILE)

@@ -23,11 +23,10 @@ from chaos.sim.judges.proxy_points import (
     TAKEOVER_THERE,
 )
 from chaos.sim.kernel.wire import Packet
-from replica.core.delivery.far_heads import AWAY, LATE
+from replica.core.delivery.far_heads import AWAY, HEAD_MS, LATE
 from replica.machine import lease_id_of
 from replica.machine.plan.members import queues_of
 from replica.services.passage import PROXIED
-from replica.services.proxies.far_tap import HEAD_MS
 from tandemq.v1.queue_service_pb2 import OUTCOME_EXTEND, EnqueueResponse
 
 if TYPE_CHECKING:
@@ -54,8 +53,6 @@ GRACE_S = 0.3
 """A demoted master closes its connections at its next tick; what it has sent meanwhile nobody holds against it."""
 HELD_UP_S = 1.0
 """A member that says nothing is passed over after 250 ms, once; then its ticks, and what is being committed."""
-
-
 LATEST_S = 4.0
 """So long a call that was on its way may wait at the other pair, for somebody who has gone meanwhile."""
 

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 IDLE, ASKED, HEARD = pb.FAR_STATE_UNSPECIFIED, pb.FAR_STATE_ASKED, pb.FAR_STATE_HEARD
 LATE, AWAY, MISFIT = pb.FAR_STATE_LATE, pb.FAR_STATE_AWAY, pb.FAR_STATE_MISFIT
-SHORT_MS = 5_000
-"""A consumer's lease that is shorter than a head's."""
+HEAD_MS = 5_000
+"""How long a head is leased there."""
 CLAIM_BYTES_MAX = 2 << 20
 """Payload bytes of one delivery: bounds a frame, as those of a lease here."""
 
@@ -196,12 +196,18 @@ class FarHeads:
         self._turns[macro.queue_id] = macro.last, member.proxy_id
         is_left = bool(member.heads) and member.heads[0].lease_id == rows[0].lease_id
         member.holder = (rows[0].lease_id, consumer) if is_left else None
-        if is_left and 0 < consumer.duration_ms < SHORT_MS:
+        if is_left and self._is_short(macro, consumer):
             member.give_back()  # it would end before somebody wants the rest
         lease = FarLease(macro.queue_id, member.proxy_id, member.name, far_lease(rows[0].lease_id), rows)
         member.claims.append(FarClaim(consumer, lease))
         self.wake()
         return lease
+
+    def _is_short(self, macro: MacroQueue, consumer: Consumer) -> bool:
+        """Whether his lease may end before that of a head would."""
+        machine = self._shared.machine
+        duration_ms = consumer.duration_ms or (machine.lease_ms(macro.name) if machine is not None else 0)
+        return 0 < duration_ms < HEAD_MS
 
     def drop(self, macro_id: int) -> None:
         """That macro queue is deleted."""

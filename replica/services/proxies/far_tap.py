@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from google.protobuf.duration_pb2 import Duration
 
-from replica.core.delivery.far_heads import ASKED, AWAY, HEARD, IDLE, LATE, MISFIT, settled_rows
+from replica.core.delivery.far_heads import ASKED, AWAY, HEAD_MS, HEARD, IDLE, LATE, MISFIT, settled_rows
 from replica.core.state.outcomes import Moved
 from replica.machine.features.proxies import TargetPlace
 from replica.machine.plan.members import queues_of
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from tandemq.v1.macro_service_pb2 import FarState
     from tandemq.v1.message_pb2 import DeliveredMessage
 
-HEAD_MS, RENEW_MS = 5_000, 2_000
-"""How long a head is leased, and when its lease is renewed while somebody waits (M7)."""
+RENEW_MS = 2_000
+"""A head's lease is so old when it is renewed while somebody waits (M7)."""
 LATE_MS = 250
 LATE_TEXT = f"no answer in {LATE_MS} ms"
 """Who has not answered by then holds nobody back."""

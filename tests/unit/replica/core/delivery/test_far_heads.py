@@ -12,7 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.core.delivery.far_heads import AWAY, HEARD, IDLE, LATE, FarMember, settled_rows
+from replica.core.delivery.far_heads import AWAY, HEAD_MS, HEARD, IDLE, LATE, FarMember, settled_rows
 from replica.core.state.calls import PendingCall
 from replica.core.state.outcomes import QueueDone
 from replica.machine import ProxyCall
@@ -179,6 +179,13 @@ def test_what_is_left_of_a_short_lease_goes_back_at_once() -> None:
     come(pair, member, 1, 2)
     Taker(pair, lease_ms=200)
     assert (claimed(member), [row.index for row in member.back]) == ([[1]], [2])
+    assert pair.master is not None
+    machine = pair.master.core.shared.machine
+    assert machine is not None
+    machine.state.named("low").config.lease_duration.FromMilliseconds(HEAD_MS - 1)
+    come(pair, member, 3, 4)
+    Taker(pair, "c2", lease_ms=0)
+    assert (claimed(member)[-1], [row.index for row in member.back]) == ([3], [2, 4]), "as the queue here has it"
 
 
 def test_ages_are_compared_with_what_is_here() -> None:

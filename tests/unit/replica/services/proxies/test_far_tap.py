@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from replica.core.delivery.far_heads import AWAY, HEARD, LATE, MISFIT, FarMember
+from replica.core.delivery.far_heads import AWAY, HEAD_MS, HEARD, LATE, MISFIT, FarMember
 from replica.core.state.outcomes import FarLease, Moved
 from replica.services.proxies.far_heads import FarMembers
-from replica.services.proxies.far_tap import CALLS_AT_ONCE, HEAD_MS, parts_of
+from replica.services.proxies.far_tap import CALLS_AT_ONCE, parts_of
 from replica.services.proxies.standing import OPEN, ProxyFault, ProxyStanding
 from tandemq.ambient import monotonic_ms
 from tandemq.errors import error_of
