@@ -31,6 +31,7 @@ from chaos.sim.draw.links import draw_links
 from chaos.sim.draw.macros import draw_macros
 from chaos.sim.draw.pipeline import draw_publications, draw_readers, draw_rebuilt, draw_twins, draw_units
 from chaos.sim.draw.proxies import draw_proxies
+from chaos.sim.faults.between import BETWEEN
 from chaos.sim.faults.kinds import at_other
 from chaos.sim.faults.table import KINDS
 from chaos.sim.pair.plan import ClientPlan, Fault, Plan, Value
@@ -74,8 +75,6 @@ class Profile:
     """How often a member dies or freezes; two or three things more go wrong after each of these, and of the orders."""
 
 
-BETWEEN = ("link_cut", "hang", "impostor")
-"""Kinds that say themselves which pair they strike."""
 FEATURE_FAULTS = MappingProxyType(
     {
         "kill_in_sync": 4,
@@ -434,7 +433,7 @@ def draw(profile: str, seed: int) -> Plan:
     faults += [Fault(aside.randrange(SAFETY_MS), name, *KINDS[name].kind.draw(aside)) for name in how.beside]
     others = random.Random(f"{seed}/other {profile}")
     for number, fault in enumerate(faults) if how.at_other else ():
-        if fault.kind not in BETWEEN and others.random() < how.at_other:
+        if KINDS[fault.kind].targets != BETWEEN and others.random() < how.at_other:
             faults[number] = replace(fault, target=at_other(fault.target))
     faults.sort(key=lambda fault: fault.at_ms)
     return Plan(seed, profile, dict(how.settings), tuple(faults), clients, SAFETY_MS)
