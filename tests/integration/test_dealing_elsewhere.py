@@ -56,6 +56,7 @@ async def test_a_batch_is_dealt_here_and_there_by_one_record(east: aio.Client, w
     await east.enqueue(macro, [message])
     await until(lambda: is_empty(east, way(far)), "everything is acknowledged")
     assert len(await payloads(west, far)) == 2, "its dedup id is known where it went first"
+    assert await payloads(east, own) == [b"0", b"2"], "and nowhere else, though it was that one's turn"
 
 
 @pytest.mark.requirement("R071", "R072")

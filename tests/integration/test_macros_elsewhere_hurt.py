@@ -162,6 +162,7 @@ async def test_a_manager_that_answers_slowly_is_late_and_holds_up_nobody(world: 
     assert sorted(each.payloads[0] for each in got) == [b"here", b"slowly"]
     for each in got:
         await each.ack()
+    await goes_on(world, queues)
     relay.heal()
     await takes(world, queues, b"soon")
 
