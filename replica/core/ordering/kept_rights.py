@@ -89,8 +89,10 @@ class KeptRights:
         self.orders.shared.outbox.add(Note(PairEventKind.PAIR_EVENT_KIND_FAULT, text, facts))
 
     def _needed(self, reaction: Reaction, queue: QueueState) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """As `replica.services.needs` asks of whoever sends it."""
-        own = (queue.name, *queue.aliases)
+        """As `replica.services.needs` asks of whoever sends it, who may name a macro queue that has the queue too."""
+        macros = self.orders.machine.state.macros
+        homes = macros.homes.get(queue.queue_id, ())
+        own = (queue.name, *queue.aliases, *(macros.by_id[each].name for each in homes))
         yield CONSUME, own
         if reaction.update is not None:
             yield PRODUCE, own

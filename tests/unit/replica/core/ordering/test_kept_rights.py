@@ -8,10 +8,12 @@ import pytest
 
 from replica.core.ordering.kept_reactions import REPORTED_MAX
 from replica.core.state.calls import PendingCall
-from replica.machine import AliasCall, Machine, RightCall
+from replica.machine import AliasCall, Machine, MacroCall, RightCall
+from replica.machine.features.macros import ADD, REMOVE
+from replica.machine.features.macros import CREATE as MACRO_CREATE
 from replica.machine.state.kept import DENIED_RUNS_MAX, KeptIndex
 from replica.machine.state.rights import CONSUME, PRODUCE
-from tandemq.peer.v1.record_pb2 import KEPT_BY_GROUP, QUEUE_ACTION_DELETE
+from tandemq.peer.v1.record_pb2 import KEPT_BY_GROUP, QUEUE_ACTION_DELETE, MacroAction
 from tandemq.v1 import reaction_service_pb2 as pb
 from tests.support.clients import Waiter, create
 from tests.support.pair import Pair
@@ -62,6 +64,14 @@ def change(pair: Pair, right: int, queue: str, *, revoked: bool, committed: bool
         assert not hasattr(waiter.done, "reason"), waiter.done
 
 
+def macro(pair: Pair, action: MacroAction, **fields: Any) -> None:
+    waiter = Waiter()
+    assert pair.master is not None
+    pair.master.submit(PendingCall(waiter, MacroCall(action, "all", b"", 0, **fields)))
+    pair.settle(20)
+    assert not hasattr(waiter.done, "reason"), waiter.done
+
+
 def grant(pair: Pair, right: int, queue: str = "q") -> None:
     change(pair, right, queue, revoked=False)
 
@@ -102,6 +112,21 @@ def test_a_message_that_comes_after_the_right_has_gone_is_left_alone(pair: Pair)
     grant(pair, CONSUME)
     arrive(pair, b"4")
     assert payloads(master_of(pair), "q") == [b"2", b"3"], "by the rights of each moment"
+    alike(pair)
+
+
+def test_the_right_on_a_macro_queue_counts_while_the_queue_is_its_member(pair: Pair) -> None:
+    """By its name the reaction was let in, and by its name its sender could consume what comes."""
+    macro(pair, MACRO_CREATE)
+    grant(pair, CONSUME, "all")
+    keep(pair)
+    revoke(pair, CONSUME)
+    arrive(pair, b"1")
+    macro(pair, ADD, queue="q")
+    arrive(pair, b"2")
+    macro(pair, REMOVE, queue="q")
+    arrive(pair, b"3")
+    assert payloads(master_of(pair), "q") == [b"1", b"3"]
     alike(pair)
 
 
