@@ -65,8 +65,11 @@ class Agent:
                 start = 1
             if start < machine.state.next_queue_id:
                 self._find(number, machine, start)
-            for queue_id, target in self._queues.get(number, {}).items():
+            found = self._queues.get(number, {})
+            for queue_id, target in list(found.items()):
                 self._see_to(domain, machine, queue_id, target)
+                if queue_id not in machine.state.queues and (number, queue_id) not in self.carriers:
+                    del found[queue_id]
 
     def carrier_of(self, domain: Domain, queue: QueueState) -> Carrier | None:
         """None: it has nothing to carry, or is not begun yet."""
