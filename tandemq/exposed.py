@@ -24,10 +24,10 @@ def plain_ports(config: ManagerConfig) -> dict[str, str]:
         "listen_peer": config.listen_peer if config.pair else "",
         "listen_http": config.listen_http,
     }
-    return {name: value for name, value in ports.items() if value and is_far(value)}
+    return {name: value for name, value in ports.items() if value and is_exposed(value)}
 
 
-def is_far(address: str) -> bool:
+def is_exposed(address: str) -> bool:
     """Whether other machines reach what listens there."""
     return not parse_address(address, "address").loopback
 

@@ -145,7 +145,7 @@ def serve_witness(
 ) -> None:
     """Runs a witness until it is asked to stop."""
     from tandemq.config import ConfigError, check_exposure, parse_address
-    from tandemq.exposed import is_far, warn
+    from tandemq.exposed import is_exposed, warn
 
     try:
         may_be_reached = insecure_network or bool(credentials)
@@ -155,7 +155,7 @@ def serve_witness(
     except ConfigError as error:
         raise Failure(error.reason, error.message) from error
     _set_up_logs("witness", log_level, log_format)
-    if not credentials and is_far(listen):
+    if not credentials and is_exposed(listen):
         warn(listen)
     directory = Path(data_dir).resolve()
     directory.mkdir(parents=True, exist_ok=True)
