@@ -23,6 +23,7 @@ from tandemq import aio
 from tandemq.auditing import FILE, AuditLine, decoded
 from tandemq.cli import root
 from tandemq.client.filtering import Where
+from tandemq.client.macros import Relationship
 from tandemq.client.reactions import Cancel, Custom
 from tandemq.credentials.authority import create, issue
 from tandemq.credentials.chosen import opener_of
@@ -312,6 +313,29 @@ async def test_rows_are_published_where_their_publisher_may_produce(
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stages.ReleaseWriter(release, timeout=OUTER_S)
         assert from_rpc_error(caught.value).reason == "PERMISSION_DENIED"
+
+
+async def test_weights_of_a_macro_queue_are_published_by_who_administers_it(
+    pair: Cluster, folder: Path, ops: aio.Client
+) -> None:
+    """They say where it deals what it is sent, and replace its table. Under another name they steer nothing."""
+    hour = timedelta(hours=1)
+    await ops.create_macro("spread", relationship=Relationship.PRODUCER)
+    await ops.create_queue("part")
+    await ops.grant_right("billing", "administer", "part")
+    for member in ("a", "b"):
+        async with at(pair, folder, member) as billing:
+            await billing.publish_weights("anything", {"part": 1}, valid_for=hour)
+            with pytest.raises(NotFound, match="no queue 'spread'"):
+                await billing.publish_weights("spread", {"part": 1}, valid_for=hour)
+            await ops.grant_right("billing", "produce", "spread")
+            await denied(billing.publish_weights("spread", {"part": 1}, valid_for=hour), "administer", "spread")
+            await ops.revoke_right("billing", "produce", "spread")
+    await ops.grant_right("billing", "administer", "spread")
+    async with at(pair, folder, "a") as billing:
+        await billing.publish_weights("spread", {"part": 1}, valid_for=hour)
+    for queue in ("part", "spread"):
+        await ops.revoke_right("billing", "administer", queue)
 
 
 async def test_commands_grant_test_list_and_revoke(pair: Cluster, folder: Path) -> None:

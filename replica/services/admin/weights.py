@@ -10,6 +10,7 @@ import grpc
 
 from replica.core.state.calls import ReadWeights
 from replica.machine import DeleteWeightsCall, PublishWeightsCall, Refused, Window, milliseconds
+from replica.machine.state.rights import ADMINISTER
 from replica.rpc.handlers import generic_handler
 from replica.rpc.requests import Context, parse
 from replica.services import forward
@@ -20,10 +21,12 @@ from tandemq.v1.common_pb2 import Reason
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from replica.core.state.outcomes import QueueDone, WeightsDone
+    from replica.core.domain import Domain
+    from replica.core.state.outcomes import Failed, QueueDone, WeightsDone
     from replica.machine import Machine, ToldWeights
     from replica.machine.state.requests import RequestAnswer
     from replica.rpc.handlers import Method
+    from replica.services.admin.ordered import Beforehand
     from replica.services.admin.queues import AdminHandlers
 
 SERVICE = "tandemq.v1.WeightsService"
@@ -58,7 +61,18 @@ class WeightHandlers:
             made.valid_until.FromMilliseconds(answer.valid_until_ms)
             return made
 
-        return await self._run("PublishWeights", parsed, request, context, _publication(parsed, digest), reply)
+        async def problem(domain: Domain) -> Failed | None:
+            return await self._problem_of_rights(domain, parsed.name, context)
+
+        call = _publication(parsed, digest)
+        return await self._run("PublishWeights", parsed, request, context, call, reply, beforehand=problem)
+
+    async def _problem_of_rights(self, domain: Domain, name: str, context: Context) -> Failed | None:
+        """A table under the name of a macro queue says where that deals what it is sent, or takes such a table away."""
+        access, machine = self.members.access, domain.shared.machine
+        if access is None or access.asker is None or machine is None or name not in machine.state.macros.by_name:
+            return None
+        return await access.asker.problem_of(context, "WeightsService/PublishWeights", ADMINISTER, name)
 
     async def delete(self, request: bytes, context: Context) -> bytes:
         """See WeightsService.DeleteWeights."""
@@ -98,9 +112,12 @@ class WeightHandlers:
         context: Context,
         call: PublishWeightsCall | DeleteWeightsCall | ReadWeights,
         reply: Callable[[Machine, Any], Any],
+        *,
+        beforehand: Beforehand | None = None,
     ) -> bytes:
         home = await forward.domain_named(self.members, parsed.domain, context)
-        return await ordered(self.admin, f"WeightsService/{method}", request, context, lambda: home, call, reply)
+        path = f"WeightsService/{method}"
+        return await ordered(self.admin, path, request, context, lambda: home, call, reply, beforehand=beforehand)
 
 
 def _publication(parsed: pb.PublishWeightsRequest, digest: int) -> PublishWeightsCall:
