@@ -114,6 +114,10 @@ class HandlerSide:
         self.ending = Ending(code, details, tuple(trailing_metadata))
         raise grpc.aio.AbortError("Locally aborted.")
 
+    def code(self) -> int:
+        """0: it was not refused."""
+        return int(self.ending.code.value[0]) if self.ending is not None else 0
+
     def details(self) -> str:
         return self.ending.details if self.ending is not None else ""
 

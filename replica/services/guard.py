@@ -185,8 +185,8 @@ class Guard:
             await self.check_still(admitted, context)
             return await handle(request, context)
         except asyncio.CancelledError:
-            if admitted.lost is None:
-                raise
+            if admitted.lost is None or context.code():
+                raise  # with a code it was being refused when its right went, and no call is refused twice
             assert admitted.task is not None
             admitted.task.uncancel()
             await self._refuse(context, admitted.path, self._refusal(admitted.who, admitted.lost))
