@@ -57,7 +57,7 @@ secure-demo: $(STAMP) ## a pair with certificates: every call as five principals
 	$(BIN)/python -m chaos.secure $(if $(SECURE_HOLE),--hole) $(SECURE_ARGS)
 
 HOSTILE_ARGS ?=
-hostile: $(STAMP) ## hostile inputs, from without and with a certificate, at a pair with TLS, while another client sends; HOSTILE_HOLE=1: a hole, and it must FAIL: build/secure/hostile.json (4 minutes; HOSTILE_ARGS='--only flood': less)
+hostile: $(STAMP) ## hostile inputs, from without and with a certificate, at a pair with TLS, while another client sends; HOSTILE_HOLE=1: a hole, and it must FAIL: build/secure/hostile.json (6 minutes; HOSTILE_ARGS='--only flood': less)
 	$(BIN)/python -m chaos.hostile $(if $(HOSTILE_HOLE),--hole) $(HOSTILE_ARGS)
 
 TWIN_DEMO_ARGS ?=

@@ -13,6 +13,7 @@ import msgspec
 
 import chaos.hostile.bearers
 import chaos.hostile.inside
+import chaos.hostile.keeping
 import chaos.hostile.outside  # noqa: F401 - each enters what it has
 from chaos.hostile.inputs import INPUTS
 from chaos.hostile.target import Target

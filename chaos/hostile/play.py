@@ -16,8 +16,11 @@ import chaos.hostile.inside
 import chaos.hostile.outside
 from chaos.cluster import CLIENT, WITNESS, Cluster
 from chaos.hostile.account import FAILED, INVALID, MEMORY_MIB, SAMPLES_MIN, Row, judged
+from chaos.hostile.changing import changes_of
 from chaos.hostile.faults import faults_of
 from chaos.hostile.inputs import INPUTS, Input
+from chaos.hostile.keeping import QUOTA as HOARDS
+from chaos.hostile.keeping import WHO as HOARDER
 from chaos.hostile.target import Target
 from chaos.hostile.watching import Sends, logs, memory_mib, percentile, sending, written
 from chaos.preload import Preload, PreloadError
@@ -38,15 +41,19 @@ PEOPLE = {
     "b": member(PAIR, "b"),
     WITNESS: "witness/witness",
     CLIENT: "principal/ops",
-    **{name: f"principal/{name}" for name in ("ops", "billing", "honest", "flooder", "crowd")},
+    **{
+        name: f"principal/{name}"
+        for name in ("ops", "billing", "honest", "flooder", "crowd", chaos.hostile.keeping.WHO)
+    },
 }
 GRANTS = (
     *(("billing", right, queue) for queue in ("orders", "large") for right in ("produce", "consume", "browse")),
     ("honest", "produce", "honest"),
     ("flooder", "produce", "orders"),
     ("crowd", "produce", "orders"),
+    *((HOARDER, right, "hoard/**") for right in ("administer", "produce", "consume")),
 )
-QUOTAS = ("flooder=calls:100", "crowd=connections:10,units:10")
+QUOTAS = ("flooder=calls:100", "crowd=connections:10,units:10", HOARDS)
 QUIET_S, BETWEEN_S = 2.0, 0.4
 """Nobody is hostile for so long at first, and between two inputs."""
 WATCH_S, ATTACK_S, BACK_S, SYNC_S = 5.0, 120.0, 60.0, 60.0
@@ -103,7 +110,7 @@ async def play(directory: Path, only: Collection[str], *, hole: bool, timed: boo
         credentials = Path(cluster.credentials).parent
         made = prepare_impostors(credentials, authority, PAIR)
         tokens = chaos.hostile.bearers.false_tokens(of)
-        inputs = [*INPUTS.values(), *faults_of(cluster, authority, PEOPLE)]
+        inputs = [*INPUTS.values(), *changes_of(cluster), *faults_of(cluster, authority, PEOPLE)]
         chosen = [each for each in inputs if not only or any(word in each.name for word in only)]
         async with sending(cluster, credentials / "honest") as sends:
             began_s = time.monotonic()

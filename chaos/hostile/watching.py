@@ -9,7 +9,7 @@ import os
 import re
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,14 +44,17 @@ class Machine:
     kept; and as long as the disk let somebody else wait for a page, where members wrote little themselves.
     """
 
-    def __init__(self, pids: Collection[int], disk: Disk) -> None:
-        self._pids, self._disk = (os.getpid(), *pids), disk
+    def __init__(self, pids: Callable[[], Collection[int]], disk: Disk) -> None:
+        """`pids`: of the processes that serve now; one that was killed has another one when it is back."""
+        self._serving, self._disk = pids, disk
+        self._pids: Collection[int] = ()
         self._waited: Waited = {}
         self._others_s = self._stolen_s = self._began_s = 0.0
         self._written = 0
 
     def look(self) -> None:
         """From now on."""
+        self._pids = (os.getpid(), *self._serving())
         self._waited, self._others_s = waited(iter(self._pids)), self._others()
         self._stolen_s, self._written, self._began_s = stolen_s(), self._bytes(), time.monotonic()
 
@@ -124,7 +127,7 @@ async def sending(cluster: Cluster, credentials: Path) -> AsyncIterator[Sends]:
     """Until the block ends."""
     disk = Disk(cluster.data_dir)
     disk.start()
-    sends = Sends(Machine(_pids(cluster), disk))
+    sends = Sends(Machine(lambda: _pids(cluster), disk))
     async with aio.connect(cluster.target, credentials=credentials, timeout=SEND_S) as client:
         running = asyncio.create_task(sends.run(client))
         try:

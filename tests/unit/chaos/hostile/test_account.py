@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import chaos.hostile.inside
+import chaos.hostile.keeping
 import chaos.hostile.outside  # noqa: F401 - both enter what they have
 from chaos.hostile.account import FAILED, HELD, INVALID, Row, judged, verdict_of
 from chaos.hostile.inputs import INPUTS
@@ -63,6 +64,8 @@ def test_each_input_of_the_issue_has_a_row() -> None:
         "expired",
         "not yet valid",
         "x-tandemq-hop",
+        "idle streams",
+        "may store",
     ):
         assert any(word in name for name in INPUTS), word
     assert len(INPUTS) >= 40
