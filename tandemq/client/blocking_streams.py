@@ -18,7 +18,7 @@ from tandemq.client import aio
 from tandemq.client.delivery import Delivery, DeliveryBatch
 from tandemq.client.loop_thread import LoopThread
 from tandemq.client.outbox import ENTRY_OVERHEAD_BYTES
-from tandemq.client.outgoing import Attributes, attributes_bytes
+from tandemq.client.outgoing import Attributes, attributes_bytes, check_payload
 from tandemq.client.receipts import Receipt, Receipts
 from tandemq.client.settling import Act, Range
 from tandemq.errors import ResourceExhausted, TandemqError
@@ -63,6 +63,7 @@ class Producer:
         Raises ResourceExhausted (BUFFER_FULL) when the bound is reached. Callbacks of the future run on the client's
         thread and must not block.
         """
+        check_payload(payload)
         size = len(payload) + ENTRY_OVERHEAD_BYTES + (attributes_bytes(attributes) if attributes else 0)
         future: Future[Receipt] = Future()
         with self._lock:

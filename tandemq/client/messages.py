@@ -14,7 +14,7 @@ from tandemq.client.delivery import MessageBatch, ReceivedMessage
 from tandemq.client.filtering import Where, to_filter
 from tandemq.client.identity import new_client_id, new_request_id
 from tandemq.client.links import Linked
-from tandemq.client.outgoing import Attributes, Outgoing, to_message
+from tandemq.client.outgoing import Outgoing, rows_of
 from tandemq.client.parts import RowsPart
 from tandemq.client.receipts import Receipts, checked, receipts_of
 from tandemq.client.settling import Act, Lost, Range, to_settlement
@@ -97,10 +97,7 @@ async def enqueue(
     request = queue_service_pb2.EnqueueRequest(
         queue=queue,
         request_id=request_id or new_request_id(),
-        messages=[
-            to_message(message, Attributes()) if isinstance(message, bytes) else to_message(*message)
-            for message in messages
-        ],
+        messages=rows_of(messages),
         min_copies=min_copies,
         epoch=client.links.epoch_of(queue),
     )

@@ -18,7 +18,7 @@ from tandemq.client.delivery import MessageBatch
 from tandemq.client.filtering import Where, to_filter
 from tandemq.client.identity import new_client_id, new_request_id
 from tandemq.client.links import Link, Linked
-from tandemq.client.outgoing import Attributes, Outgoing, to_message
+from tandemq.client.outgoing import Attributes, Outgoing, rows_of, to_message
 from tandemq.client.parts import RowsPart
 from tandemq.client.reactions import Cancel, Change, Exceptions, MoveTo, Reacted, reacted_of, to_reaction
 from tandemq.client.receipts import Receipts, receipts_of
@@ -149,10 +149,7 @@ class Unit:
         """
         _, name = await self._at(queue, may_go_on=True)
         here = self._queue if is_full(name) else name
-        rows = [
-            to_message(message, Attributes()) if isinstance(message, bytes) else to_message(*message)
-            for message in messages
-        ]
+        rows = rows_of(messages)
         if not rows:
             return
         request = queue_service_pb2.EnqueueRequest(

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tandemq.client.outgoing import Attributes, write_columns
+from tandemq.client.outgoing import Attributes, check_payload, write_columns
 from tandemq.errors import OUTCOME, STORED, InvalidRequest, TandemqError, to_error
 from tandemq.v1 import common_pb2, queue_service_pb2
 
@@ -209,13 +209,11 @@ class Outbox:
         payloads: list[bytes] = []
         size = 0
         plain = True
-        while waiting:
-            entry = waiting[0]
+        for entry in waiting:
             given = entry.payloads
             more = len(given) if type(given) is list else 1
             if entries and (len(payloads) + more > messages_max or size + entry.size > bytes_max):
                 break
-            waiting.popleft()
             entries.append(entry)
             size += entry.size
             plain = plain and entry.attributes is None
@@ -232,9 +230,12 @@ class Outbox:
             write_columns(
                 batch.messages, [entry.attributes for entry in entries], [count_of(entry) for entry in entries]
             )
+        data = request.SerializeToString()
+        for _ in entries:  # whatever could not be written is still there, and fails with the producer
+            waiting.popleft()
         count = len(payloads)
         self._next += count
-        return Batch(entries, first, count, size, request.SerializeToString())
+        return Batch(entries, first, count, size, data)
 
     # -- answers -------------------------------------------------------------------------------------------------
 
@@ -405,6 +406,9 @@ def pieces(
     """Payloads in order, cut so that each piece fits a batch, with its size; a payload above the bound is alone."""
     if isinstance(payloads, (list, tuple)):
         # Nearly always all that a batch may have fits it: then nothing is done for a single message.
+        if not {bytes}.issuperset(map(type, payloads)):
+            for each in payloads:  # before any of them is sent
+                check_payload(each)
         at = 0
         while at < len(payloads):
             piece = list(payloads[at : at + messages_max])
@@ -423,6 +427,7 @@ def _one_by_one(
     piece: list[bytes] = []
     size = 0
     for payload in payloads:
+        check_payload(payload)
         more = len(payload) + overhead
         if piece and (len(piece) >= messages_max or size + more > bytes_max):
             yield piece, size

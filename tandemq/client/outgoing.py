@@ -6,7 +6,7 @@ It never sends anything.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypedDict
 
@@ -14,6 +14,7 @@ from tandemq.v1 import message_pb2
 
 Value = str | int | float | bool | bytes
 PRIORITY_DEFAULT = 4
+BYTES_LIKE = (bytes, bytearray, memoryview)
 
 
 class Attributes(TypedDict, total=False):
@@ -63,8 +64,27 @@ def from_property(value: message_pb2.PropertyValue) -> Value:
     return getattr(value, kind) if kind is not None else b""
 
 
+def check_payload(payload: object) -> None:
+    """Raises TypeError for what cannot be a payload."""
+    if not isinstance(payload, bytes):
+        kind = type(payload).__name__
+        how = "encode it" if isinstance(payload, str) else "pass bytes(...)" if isinstance(payload, BYTES_LIKE) else ""
+        raise TypeError(f"a payload is bytes, not {kind}{how and f': {how}'}")
+
+
+def rows_of(messages: Iterable[bytes | Outgoing]) -> list[message_pb2.Message]:
+    """The row form of each; raises TypeError for what is no message."""
+    if isinstance(messages, (str, *BYTES_LIKE)):
+        raise TypeError(f"messages are a list, not {type(messages).__name__}: put even a single one into a list")
+    return [
+        to_message(*message) if isinstance(message, tuple) else to_message(message, Attributes())
+        for message in messages
+    ]
+
+
 def to_message(payload: bytes, attributes: Attributes) -> message_pb2.Message:
     """The row form."""
+    check_payload(payload)
     message = message_pb2.Message(
         payload=payload,
         priority=attributes.get("priority"),

@@ -19,7 +19,7 @@ from tandemq.client.calls import QUEUE_SERVICE, Attempts, Moved
 from tandemq.client.identity import new_client_id
 from tandemq.client.members import Members
 from tandemq.client.outbox import ENTRY_OVERHEAD_BYTES, Answer, Entry, Outbox, pieces
-from tandemq.client.outgoing import Attributes, attributes_bytes
+from tandemq.client.outgoing import Attributes, attributes_bytes, check_payload
 from tandemq.client.receipts import Receipt, ReceiptRun, Receipts, checked, domain_number
 from tandemq.client.room import Room
 from tandemq.client.streams import Stream, open_stream, run_both
@@ -105,6 +105,8 @@ class Producer:
         Raises ResourceExhausted (BUFFER_FULL) when the producer's own bound is reached, and the producer's error once
         it failed. Cancelling the future does not take the message back.
         """
+        if type(payload) is not bytes:
+            check_payload(payload)
         size = len(payload) + ENTRY_OVERHEAD_BYTES + (attributes_bytes(attributes) if attributes else 0)
         if not self._room.has(size, 1):
             self._check()
@@ -120,6 +122,8 @@ class Producer:
 
         Cancelling while it waits for the receipt does not take the message back.
         """
+        if type(payload) is not bytes:
+            check_payload(payload)
         size = len(payload) + ENTRY_OVERHEAD_BYTES + (attributes_bytes(attributes) if attributes else 0)
         if not self._room.has(size, 1):
             await self._room.wait(size, 1)

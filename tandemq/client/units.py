@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping
 from tandemq.client.delivery import MessageBatch
 from tandemq.client.identity import new_request_id
 from tandemq.client.links import Link, Linked
-from tandemq.client.outgoing import Attributes, Outgoing, to_message
+from tandemq.client.outgoing import Outgoing, rows_of
 from tandemq.client.receipts import Receipts, receipts_of
 from tandemq.client.settling import Act, to_settlement
 from tandemq.errors import error_of
 from tandemq.finding.names import is_full, parse_queue
 from tandemq.v1 import queue_service_pb2
 from tandemq.v1 import transaction_service_pb2 as pb
-from tandemq.v1.message_pb2 import Message
 
 
 class UnitReceipts(dict[str, Receipts]):
@@ -77,7 +76,7 @@ async def transact(
         if batch.lease_id and batch:
             act = Act(batch.lease_id, queue_service_pb2.OUTCOME_ACK)
             settles.setdefault(batch.queue, []).append(to_settlement(act, batch.ranges()))
-    rows = {queue: _rows_of(messages) for queue, messages in (puts or {}).items()}
+    rows = {queue: rows_of(messages) for queue, messages in (puts or {}).items()}
     named = list(rows)
     rows = {queue: messages for queue, messages in rows.items() if messages}
     queues = [*settles, *rows]
@@ -112,13 +111,6 @@ def _receipts(reply: pb.TransactResponse, sent: Iterable[str], named: Iterable[s
     done.digest = reply.digest
     done.known_digest = reply.known_digest if reply.HasField("known_digest") else None
     return done
-
-
-def _rows_of(messages: Iterable[bytes | Outgoing]) -> list[Message]:
-    return [
-        to_message(message, Attributes()) if isinstance(message, bytes) else to_message(*message)
-        for message in messages
-    ]
 
 
 def _one_link(

@@ -56,6 +56,37 @@ async def test_send_many_answers_in_runs(member: FakeMember) -> None:
     assert receipts[-1].index == 25
 
 
+async def test_what_is_no_payload_is_refused_at_once_and_what_else_is_sent_goes_on(member: FakeMember) -> None:
+    """It left the writer in the middle of a batch, and all of that waited for ever."""
+    ledger = Ledger()
+    member.produce = [serving(member, ledger)]
+    async with aio.connect(member.endpoint) as client, client.producer("q") as producer:
+        before = producer.send_nowait(b"1")
+        for bad in ("text", bytearray(b"x"), memoryview(b"x"), [b"x"], None, aio.Outgoing(b"x")):
+            with pytest.raises(TypeError, match=f"a payload is bytes, not {type(bad).__name__}"):
+                producer.send_nowait(bad)  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="a payload is bytes"):
+                await producer.send_many([b"x", bad])  # type: ignore[list-item]
+        await before
+        await producer.send_many([b"2", b"3"])
+    assert ledger.payloads == [b"1", b"2", b"3"]
+
+
+async def test_what_was_changed_into_nonsense_before_it_was_written_fails_and_nobody_waits(member: FakeMember) -> None:
+    member.produce = [serving(member, Ledger())]
+    failed: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, said: failed.append(said["exception"]))
+    properties: dict[str, object] = {"a": 1}
+    async with aio.connect(member.endpoint) as client:
+        producer = client.producer("q")
+        sent = [producer.send_nowait(b"1", properties=properties), producer.send_nowait(b"2")]  # type: ignore[arg-type]
+        properties["a"] = object()
+        for each in sent:
+            with pytest.raises(InDoubt, match="the producer's task ended: TypeError"):
+                await each
+    assert len(failed) == 1
+
+
 async def test_attributes_become_columns_only_when_used(member: FakeMember) -> None:
     ledger = Ledger()
     member.produce = [serving(member, ledger)]
