@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from replica.machine.plan.columns import Columns
+from replica.machine.state.errors import Refused
 from replica.machine.state.gathering import Gathering, WholeGroups
 from replica.machine.state.groups import hashes_of
 from replica.machine.state.limits import Limits
@@ -20,6 +21,21 @@ class Unfit(Enum):
     REFUSED = "by name: its sender still has it"
     FREE = "it enters without a group: the manager puts it here"
     NEVER = "it takes the place of its earlier version"
+
+
+def check_placed(queue: QueueState, columns: Columns) -> None:
+    """Raises Refused (GROUP_MISMATCH) for the first message that fits no group whatever is there: one of a group
+    without a place in it, or the reverse.
+    """
+    hashes = hashes_of(columns.group_ids, columns.count)
+    for ordinal in range(columns.count):
+        sequence, is_last = columns.group_place(ordinal)
+        if bool(hashes and hashes[ordinal]) != bool(sequence) or (is_last and not sequence):
+            text = (
+                f"message {ordinal} for queue {queue.name} does not fit its group: give it a group_id and a "
+                "group_sequence, or neither of them"
+            )
+            raise Refused(REASON_GROUP_MISMATCH, text, {"queue": queue.name, "entry": str(ordinal)})
 
 
 class _Coming:

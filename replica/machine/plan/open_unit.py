@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 
 from replica.machine.plan.columns import Columns
 from replica.machine.plan.enqueue import check_may_enqueue
+from replica.machine.plan.gathering import check_placed
 from replica.machine.plan.lock import unlocking
 from replica.machine.plan.reply import ReplyCall, reply_in_unit
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.plan.settle import RELEASE
+from replica.machine.plan.sides import check_plain
 from replica.machine.plan.unit import QueueSettling, answered_before, check_once, settle_of
 from replica.machine.state.errors import Refused
+from replica.machine.state.gathering import WholeGroups
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
@@ -25,6 +28,10 @@ def check_put(queue: QueueState, columns: Columns, member: str) -> None:
     check_may_enqueue(queue, member)
     if columns.reply_tos:
         check_reply_tos(queue, columns.reply_tos)
+    if queue.passed is not None:
+        check_plain(queue, columns)
+    if isinstance(queue.groups, WholeGroups):
+        check_placed(queue, columns)
     most = queue.config.max_message_bytes
     if columns.payload_bytes_max > most:
         place = next(place for place, size in enumerate(columns.sizes) if size > most)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from replica.machine import QueueSettling, Refused, SettleCall, UnitCall
-from replica.machine.plan.open_unit import check_settles, plan_end
+from replica.machine import QueueSettling, Refused, SettleCall, UnitCall, columns_of
+from replica.machine.plan.open_unit import check_put, check_settles, plan_end
 from replica.machine.plan.settle import plan_settle
 from replica.machine.plan.unit import plan_unit
 from tandemq.peer.v1 import record_pb2
@@ -50,6 +50,31 @@ def settlement(lease_id: int, *runs: tuple[int, int], outcome: int = ACK) -> Set
     made = Settlement(lease_id=lease_id, ranges=ranges_of(*runs))
     made.outcome = outcome  # type: ignore[assignment]  # enum number
     return made
+
+
+@pytest.mark.parametrize(
+    ("queue", "bad"),
+    [
+        ({"replication": admin_pb2.REPLICATION_PRODUCER}, {"priorities": [4, 5]}),
+        ({"replication": admin_pb2.REPLICATION_PRODUCER}, {"ttls_ms": [9]}),
+        ({"replication": admin_pb2.REPLICATION_PRODUCER}, {"delays_ms": [0, 9]}),
+        ({"group_mode": admin_pb2.GROUP_MODE_COMPLETE}, {"group_ids": ["g"], "group_sequences": [1, 0]}),
+        ({"group_mode": admin_pb2.GROUP_MODE_COMPLETE}, {"group_ids": ["g", ""], "group_sequences": [1]}),
+        ({"group_mode": admin_pb2.GROUP_MODE_COMPLETE}, {"lasts_in_group": [True]}),
+    ],
+)
+def test_u4_what_no_commit_could_let_in_is_refused_at_once(driver: Driver, queue: dict, bad: dict) -> None:
+    """Else the unit keeps it, and can never be committed."""
+    driver.create("at", **queue)
+    state = driver.master.state
+    asked = columns_of(batch_of([1, 1], **bad))
+    with pytest.raises(Refused) as found:
+        check_put(state.named("at"), asked, "a")
+    assert found.value.reason in (common_pb2.REASON_BAD_ATTRIBUTE, common_pb2.REASON_GROUP_MISMATCH)
+    check_put(state.named("q"), asked, "a")
+    fits = batch_of([1, 1], group_ids=["g", ""], group_sequences=[1, 0], lasts_in_group=[True, False])
+    for each in (batch_of([1, 1]), fits):
+        check_put(state.named("at"), columns_of(each), "a")
 
 
 def test_u5_what_a_unit_got_is_locked_and_counted(driver: Driver) -> None:
