@@ -42,7 +42,8 @@ async def _run(case: str) -> int:
             await _reset(member)
             writer.write(bytes(1 << 16))
         await asyncio.gather(*front._connections)
-        writer.transport.abort()
+        for each in (writer, member):  # the front has ended; nobody else ends the other side of it
+            each.transport.abort()
         return front.broken
 
 
