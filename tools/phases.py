@@ -65,21 +65,26 @@ class Seen(NamedTuple):
 
 DEAR = (
     "tests/integration/test_bench_stopped.py",
-    "tests/sim/test_bugs.py",
     "tests/sim/test_pair_model.py",
-    "tests/integration/test_cli.py",
-    "tests/unit/chaos/test_crash_images.py",
-    "tests/interop/test_interop.py",
-    "tests/integration/test_bench_levers.py",
+    "tests/sim/test_bugs.py",
+    "tests/fuzz/test_fuzz.py",
     "tests/integration/test_backup.py",
-    "tests/property/test_machine_model.py",
-    "tests/integration/test_guard_calls.py",
-    "tests/integration/test_pages.py",
-    "tests/integration/test_chaos.py",
+    "tests/integration/test_dev_secure.py",
+    "tests/integration/test_selected_queues.py",
+    "tests/integration/test_cli.py",
+    "tests/interop/test_interop.py",
     "tests/integration/test_edge.py",
+    "tests/integration/test_secure_demo.py",
+    "tests/integration/test_chaos.py",
+    "tests/integration/test_bench_levers.py",
+    "tests/integration/test_pytest_plugin.py",
+    "tests/integration/test_demo_macro.py",
+    "tests/integration/test_verdicts.py",
+    "tests/integration/test_pages.py",
     "tests/integration/test_bench_growth.py",
+    "tests/unit/chaos/test_crash_images.py",
 )
-"""Files that take a minute and more, the dearest first."""
+"""Files that take half a minute and more, the dearest first."""
 
 
 SPARK_BYTES = 3 << 30
@@ -124,17 +129,18 @@ def make(name: str, budget_s: float, *targets: str) -> Phase:
 CHECKS = ("lint", "types", "blocking-check", "proto-check", "proto-lint")
 SEEDS = make("seeds", 60, "sim", "SEEDS=600")
 # What starts processes mostly waits, for leases and takeovers: four files of it at once. What only computes stands
-# apart from it, and what asks how soon something is has the machine for itself.
+# apart from it, three files at once, because some of it waits too: for sockets that stay silent, for bounds of the
+# edge. What asks how soon something is has the machine for itself.
 TEST = (
     make("checks", 60, "-j2", *CHECKS),
-    pytest("computing", 270, "not process and not wide and not clock", "--ignore=tests/spark", jobs=2),
+    pytest("computing", 270, "not process and not wide and not clock", "--ignore=tests/spark", jobs=3),
     pytest("promises", 80, "process and promise and not clock", *dear_first(carrying("promise")), jobs=4),
     pytest("clock", 60, "clock and not wide and (promise or not process)", *carrying("clock")),
     SEEDS,
 )
 REST = (
     make("guard", 90, "guard", "GUARD_ARGS=--optional"),
-    pytest("computing-wide", 230, "not process and wide and not clock", *dear_first(carrying("wide")), jobs=2),
+    pytest("computing-wide", 230, "not process and wide and not clock", *dear_first(carrying("wide")), jobs=3),
     pytest(
         "processes", 330, "process and not promise and not clock", *dear_first(elsewhere(carrying("process"))), jobs=4
     ),
