@@ -12,7 +12,7 @@ from typing import Protocol, Unpack, overload
 
 from tandemq.client.outgoing import Attributes, Value
 from tandemq.client.parts import Part, RowsPart, SegmentPart
-from tandemq.client.settling import Act, Range, merge
+from tandemq.client.settling import Act, Range, checked, merge
 from tandemq.v1 import queue_service_pb2
 
 RESERVED = "tq_"
@@ -108,15 +108,15 @@ class Delivery(ReceivedMessage):
 
     def release(self, delay: timedelta | None = None) -> None:
         """Not done: give it to somebody, at its old place, after `delay`. Takes back the delivery count."""
-        self._soon(Act(self.lease_id, queue_service_pb2.OUTCOME_RELEASE, delay=delay))
+        self._soon(checked(Act(self.lease_id, queue_service_pb2.OUTCOME_RELEASE, delay=delay)))
 
     def reject(self, reason: str = "") -> None:
         """Never: to the dead-letter queue, or removed if there is none."""
-        self._soon(Act(self.lease_id, queue_service_pb2.OUTCOME_REJECT, reason=reason))
+        self._soon(checked(Act(self.lease_id, queue_service_pb2.OUTCOME_REJECT, reason=reason)))
 
     def extend(self, lease: timedelta | None = None) -> None:
         """Still working: the lease lasts for `lease` from now on; None: the queue's duration."""
-        self._soon(Act(self.lease_id, queue_service_pb2.OUTCOME_EXTEND, extension=lease))
+        self._soon(checked(Act(self.lease_id, queue_service_pb2.OUTCOME_EXTEND, extension=lease)))
 
     async def ack_async(self) -> None:
         """As ack; returns when a member confirmed. Raises LeaseLost when the message may be with somebody else."""
@@ -211,15 +211,15 @@ class DeliveryBatch(MessageBatch):
 
     def release(self, delay: timedelta | None = None) -> None:
         """Not done: give them to somebody, at their old places, after `delay`. Takes back the delivery counts."""
-        self._soon(Act(self.lease_id, queue_service_pb2.OUTCOME_RELEASE, delay=delay))
+        self._soon(checked(Act(self.lease_id, queue_service_pb2.OUTCOME_RELEASE, delay=delay)))
 
     def reject(self, reason: str = "") -> None:
         """Never: to the dead-letter queue, or removed if there is none."""
-        self._soon(Act(self.lease_id, queue_service_pb2.OUTCOME_REJECT, reason=reason))
+        self._soon(checked(Act(self.lease_id, queue_service_pb2.OUTCOME_REJECT, reason=reason)))
 
     def extend(self, lease: timedelta | None = None) -> None:
         """Still working: the lease lasts for `lease` from now on; None: the queue's duration."""
-        self._soon(Act(self.lease_id, queue_service_pb2.OUTCOME_EXTEND, extension=lease))
+        self._soon(checked(Act(self.lease_id, queue_service_pb2.OUTCOME_EXTEND, extension=lease)))
 
     async def ack_async(self) -> None:
         """As ack; returns when a member confirmed. Raises LeaseLost when it refused some."""

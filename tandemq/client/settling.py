@@ -211,6 +211,24 @@ def _count_of(acts: Iterable[tuple[Act, tuple[Range, ...]]]) -> int:
     return sum(count for _, ranges in acts for _, count in ranges)
 
 
+def checked(act: Act) -> Act:
+    """The same; raises TypeError or ValueError for what has no form on the wire.
+
+    It is written later, with what others have settled, and would end all of that.
+    """
+    _check_kinds(act.reason, act.extension, act.delay)
+    to_settlement(act, ())
+    return act
+
+
+def _check_kinds(reason: object, *durations: object) -> None:
+    if not isinstance(reason, str | None):
+        raise TypeError(f"a reason is text, not {type(reason).__name__}")
+    for each in durations:
+        if not isinstance(each, timedelta | None):
+            raise TypeError(f"a duration is a timedelta, not {type(each).__name__}")
+
+
 def to_settlement(act: Act, ranges: Iterable[Range], member: str = "") -> queue_service_pb2.Settlement:
     """The form on the wire; `member`: of a macro queue, that which gave them."""
     settlement = queue_service_pb2.Settlement(
