@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import shutil
-import sys
 import tempfile
 from pathlib import Path
 
 import click
 
+from chaos.demos import Account, Place, end, play
 from chaos.macros.account import FAIL, PASS, Totals, account
 from chaos.macros.picture import draw
 from chaos.macros.plants import PLANTS
 from chaos.macros.story import MacroStory
 from chaos.units.plan import flights_of
-from tandemq.cli.output import console, say
-from tandemq.cli.terminal import new_table
 from tandemq.demo.rows import flights
-from tandemq.demo.story import failures_of
-from tandemq.errors import TandemqError
 
 
 @click.command()
@@ -41,41 +34,14 @@ def main(*, rows: int | None, plant: str | None, out: Path, keep: bool) -> None:
     """
     directory = Path(tempfile.mkdtemp(prefix="tandemq-macro-demo-"))
     story = MacroStory(directory, flights_of(flights().texts[:rows]))
-    failures: list[str] = []
-    try:
-        asyncio.run(story.play())
-    except* (TandemqError, RuntimeError, TimeoutError) as group:
-        failures = failures_of(group)
-    except* KeyboardInterrupt:
-        failures = ["interrupted"]
+    failures = play(story.play())
     seen = PLANTS[plant](story.seen) if plant and not failures else story.seen
     totals, findings = account(story.flights, seen)
     if failures:
         totals = totals._replace(verdict=FAIL)
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "macro.json").write_text(json.dumps(totals._asdict(), indent=2) + "\n", encoding="utf-8")
-    (out / "macro.svg").write_text(draw(seen, _title(totals)), encoding="utf-8")
-    table = new_table()
-    table.add_column("account")
-    table.add_column("", justify="right")
-    for name, value in totals._asdict().items():
-        table.add_row(name, _shown(value))
-    console().print(table)
-    for line in failures or findings:  # of a run that broke off no journal was read
-        say(line)
-    passed = totals.verdict == PASS
-    say(f"{totals.verdict}; {out / 'macro.json'}, {out / 'macro.svg'}")
-    if passed and not keep:
-        shutil.rmtree(directory, ignore_errors=True)
-    else:
-        say(f"data and logs are in {directory}")
-    sys.exit(0 if passed else 1)
-
-
-def _shown(value: int | str | dict[str, int]) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {count:,}" for name, count in value.items())
-    return value if isinstance(value, str) else f"{value:,}"
+    # Of a run that broke off no journal was read.
+    came_to = Account(totals._asdict(), failures or findings, totals.verdict == PASS, totals.verdict)
+    end(Place("macro", out, directory, keep), came_to, draw(seen, _title(totals)))
 
 
 def _title(totals: Totals) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import importlib.util
-import json
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -16,14 +13,11 @@ from typing import Any
 
 import click
 
+from chaos.demos import Account, Place, end, play
 from chaos.twins.account import FAIL, PASS, judge, priority_of
 from chaos.twins.picture import draw
 from chaos.twins.story import EXAMPLE, OUTPUTS, TwinStory
-from tandemq.cli.output import console, say
-from tandemq.cli.terminal import new_table
 from tandemq.demo.rows import flights
-from tandemq.demo.story import failures_of
-from tandemq.errors import TandemqError
 from tandemq.twin import JSON, Output
 from tandemq.twin.digests import shown, state_digest
 
@@ -96,13 +90,7 @@ def main(*, rows: int | None, diverge: bool, out: Path, keep: bool) -> None:
     texts = flights().texts[:rows]
     directory = Path(tempfile.mkdtemp(prefix="tandemq-twin-demo-"))
     story = TwinStory(directory, texts, diverge=diverge)
-    failures: list[str] = []
-    try:
-        asyncio.run(story.play())
-    except* (TandemqError, RuntimeError, TimeoutError) as group:
-        failures = failures_of(group)
-    except* KeyboardInterrupt:
-        failures = ["interrupted"]
+    failures = play(story.play())
     expected, state = single(texts, story.watched.order)
     priorities = [priority_of(text) for text in texts]
     differs_at = first_difference(texts, story.watched.order) if diverge else 0
@@ -111,24 +99,8 @@ def main(*, rows: int | None, diverge: bool, out: Path, keep: bool) -> None:
     if failures:
         totals = totals._replace(verdict=FAIL)
     title = f"{totals.inputs:,} flights, {totals.kills} kills, {totals.outputs:,} outputs: {totals.verdict}"
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "twin.json").write_text(json.dumps(totals._asdict(), indent=2) + "\n", encoding="utf-8")
-    (out / "twin.svg").write_text(draw(story.watched, state["carriers"], title, differs_at), encoding="utf-8")
-    table = new_table()
-    table.add_column("account")
-    table.add_column("", justify="right")
-    for name, value in totals._asdict().items():
-        table.add_row(name, value if isinstance(value, str) else f"{value:,}")
-    console().print(table)
-    for line in failures:
-        say(line)
-    passed = totals.verdict == PASS
-    say(f"{totals.verdict}; {out / 'twin.json'}, {out / 'twin.svg'}")
-    if passed and not keep:
-        shutil.rmtree(directory, ignore_errors=True)
-    else:
-        say(f"data and logs are in {directory}")
-    sys.exit(0 if passed else 1)
+    came_to = Account(totals._asdict(), failures, totals.verdict == PASS, totals.verdict)
+    end(Place("twin", out, directory, keep), came_to, draw(story.watched, state["carriers"], title, differs_at))
 
 
 if __name__ == "__main__":
