@@ -26,6 +26,7 @@ from replica.machine.state.segments import PRIORITY_DEFAULT
 from replica.machine.state.system_names import DEAD, is_dead
 from replica.services.elsewhere import DEDUP_ID, next_hop
 from tandemq.finding.names import is_full, parse_queue
+from tandemq.over_quota import QUOTA
 from tandemq.v1 import reaction_service_pb2 as pb
 from tandemq.v1.message_pb2 import Message
 
@@ -56,9 +57,11 @@ def is_of_one_of_many(rows: Sequence[Bound], refusal: TandemqError) -> bool:
     else is in the unit, an alias of it for one; it may be one of the dead letters; and the queue that is named may have
     no name in this batch: one behind an alias, or a transmission queue, where names are full.
     """
-    if has_no_place_there(rows, refusal):
+    if (
+        has_no_place_there(rows, refusal) or QUOTA in refusal.metadata
+    ):  # of them together, where it may have room for one
         return True
-    if refusal.reason not in FOR_EVER:
+    if not _is_for_ever(refusal):
         return False
     named = refusal.metadata.get("queue", "")
     if not any(_is(row.queue, named) for row in rows):
@@ -73,6 +76,12 @@ def has_no_place_there(rows: Sequence[Bound], refusal: TandemqError) -> bool:
     if refusal.reason == "TXN_TOO_LARGE":
         return True
     return refusal.reason in FOR_EVER and is_dead(refusal.metadata.get("queue", rows[0].queue))
+
+
+def _is_for_ever(refusal: TandemqError) -> bool:
+    """More than the owner of the queue may store at all is, and has no RetryInfo."""
+    never_fits = QUOTA in refusal.metadata and refusal.retry_after is None
+    return refusal.reason in FOR_EVER or never_fits
 
 
 class Bound(NamedTuple):
@@ -145,9 +154,9 @@ def reaction_step(row: Bound) -> pb.ReactRequest:
 
 def is_final(refusal: TandemqError) -> bool:
     """Of a reaction: it is refused for ever, or for longer than messages behind it wait."""
-    if refusal.reason == "QUOTA_EXCEEDED":  # of reactions that are kept for the queue; others pass soon
-        return "queue" in refusal.metadata
-    return refusal.reason in FOR_EVER | OF_REACTIONS
+    if refusal.reason == "QUOTA_EXCEEDED" and "queue" in refusal.metadata:  # of reactions that are kept for it
+        return True
+    return refusal.reason in OF_REACTIONS or _is_for_ever(refusal)
 
 
 def dead_reaction(row: Bound, refusal: TandemqError) -> Bound:
@@ -182,7 +191,7 @@ def without_place(rows: Sequence[Bound], refusal: TandemqError) -> list[Bound] |
     """The same, with those that are refused for ever among the target's dead letters. None: nothing is, or it is not
     said what.
     """
-    if refusal.reason not in FOR_EVER:
+    if not _is_for_ever(refusal):
         return None
     named, entry = refusal.metadata.get("queue", ""), refusal.metadata.get("entry", "")
     queues = {row.queue for row in rows if row.queue != DEAD}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from replica.core.messages.copies import ORIGIN_QUEUE, TO
@@ -12,6 +14,7 @@ from replica.services.links.leaving import (
     by_queue,
     dead_here,
     has_no_place_there,
+    is_final,
     is_of_one_of_many,
     leaving_of,
     without_place,
@@ -85,6 +88,20 @@ def test_x5_the_queue_that_is_refused_for_ever_is_put_out_and_no_other() -> None
     assert put_out(found) == [b"2"]
     assert found is not None
     assert list(by_queue(found)) == ["a", "b", DEAD]
+
+
+def test_x5_what_is_more_than_the_owner_of_its_queue_may_ever_store_is_put_out() -> None:
+    """Else all that goes to that manager would wait behind it. Of several together one after the other is asked about,
+    and what may find room is waited for.
+    """
+    never = error_of("QUOTA_EXCEEDED", "", {"quota": "stored", "limit": "100", "principal": "principal/shop"})
+    soon = error_of("QUOTA_EXCEEDED", "", never.metadata, timedelta(seconds=1))
+    assert put_out(without_place(rows("a"), never)) == [b"0"]
+    assert without_place(rows("a"), soon) is None
+    assert is_of_one_of_many(rows("a", "a"), never)
+    assert is_of_one_of_many(rows("a", "b"), soon), "there may be room for the first one"
+    assert (is_final(never), is_final(soon)) == (True, False)
+    assert is_final(error_of("QUOTA_EXCEEDED", "", {"queue": "a"})), "V17: kept reactions"
 
 
 @pytest.mark.parametrize("reason", ["QUEUE_FULL", "ENQUEUE_DISABLED", "NO_MASTER", "NOT_ENOUGH_COPIES", "WRITER_TAKEN"])
