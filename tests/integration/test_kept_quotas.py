@@ -170,6 +170,24 @@ async def test_one_more_client_id_is_refused_and_those_that_are_known_go_on(pair
             await producer.close()
 
 
+async def a_client_takes_over_no_queue_of_another(pair: Cluster, billing: aio.Client) -> None:
+    """Not by any call that it may make about the queue."""
+    master, _ = await roles(pair)
+    own = QueueConfig(owner="principal/shop")
+    async with client_of(pair, "shop", pair.endpoint(master), follow_master=False) as shop:
+        await billing.close_queue("billing/one")  # opened first, an instance brings its options
+        for taking in (
+            shop.open_replicated_queue("billing/one", options=own),
+            shop.update_queue("billing/one", own, []),
+            shop.update_queue("billing/one", own, ["owner"]),
+        ):
+            with pytest.raises(Denied, match="cannot say whose queue it is"):
+                await taking
+        await shop.open_replicated_queue("billing/one", options=QueueConfig(max_length=5))
+    found = (await billing.get_queue("billing/one")).config
+    assert (found.owner, found.max_length) == (BILLING, 5)
+
+
 async def test_nobody_but_an_administrator_says_whose_a_queue_is(pair: Cluster, billing: aio.Client) -> None:
     for owner in ("principal/shop", "principal/ops"):
         with pytest.raises(Denied, match="cannot say whose queue it is"):
@@ -179,6 +197,8 @@ async def test_nobody_but_an_administrator_says_whose_a_queue_is(pair: Cluster, 
         with pytest.raises(Denied, match="cannot say whose queue it is"):
             await billing.update_queue("billing/one", QueueConfig(owner=owner), ["owner"])
     async with client_of(pair, "ops") as ops:
+        await ops.grant_right("shop", "administer", "billing/**")
+        await a_client_takes_over_no_queue_of_another(pair, billing)
         await ops.create_queue("billing/two", config=QueueConfig(owner=BILLING))
         await refused_queue(billing, "billing/three")
         await ops.update_queue("billing/two", QueueConfig(), ["owner"])

@@ -27,13 +27,26 @@ def owner_of_new(access: Access | None, config: QueueConfig, context: Context) -
     return who
 
 
-async def check_owner(access: Access | None, config: QueueConfig, context: Context, mask: Sequence[str] = ()) -> None:
-    """Refuses (PERMISSION_DENIED) a client that names an owner other than itself, or takes one away."""
-    if access is None or not (config.owner or OWNER in mask):
-        return
+async def check_owner_of_new(access: Access | None, config: QueueConfig, context: Context) -> None:
+    """Refuses (PERMISSION_DENIED) a client that makes a queue and names an owner other than itself."""
+    if access is not None and config.owner and config.owner != access.caller(context):
+        await _for_administrators(access, config.owner, context)
+
+
+async def check_owner_stays(
+    access: Access | None, config: QueueConfig, context: Context, mask: Sequence[str] = ()
+) -> None:
+    """Refuses (PERMISSION_DENIED) whoever names the owner of a queue that exists, itself too: who may administer it is
+    not thereby who pays for it. `mask`: the attributes that are named; one that is empty there is taken away.
+    """
+    if access is not None and (config.owner or OWNER in mask):
+        await _for_administrators(access, config.owner, context)
+
+
+async def _for_administrators(access: Access, owner: str, context: Context) -> None:
     who = access.caller(context)
-    if access.stands_above(who) or (config.owner == who and not mask):
+    if access.stands_above(who):
         return
-    text = f"{who} cannot say whose queue it is, which counts for the owner's quotas: ask an administrator"
-    metadata = {"principal": who, "right": OWNER, "object": config.owner}
+    text = f"{who} cannot say whose queue it is, whose quotas it counts for: leave `owner` out, or ask an administrator"
+    metadata = {"principal": who, "right": OWNER, "object": owner}
     await abort(context, refusal(Reason.REASON_PERMISSION_DENIED, text, metadata))

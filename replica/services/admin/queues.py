@@ -21,7 +21,7 @@ from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, fingerprint_of, parse
 from replica.services import forward
-from replica.services.admin.owners import check_owner, owner_of_new
+from replica.services.admin.owners import check_owner_of_new, check_owner_stays, owner_of_new
 from replica.services.answers import Answered, FutureWaiter, header_of
 from replica.services.peer_clients import asks_for_own, peer_counts
 from replica.services.which_domain import check_domain, domain_for, home_of_new, taken_elsewhere
@@ -93,7 +93,7 @@ class AdminHandlers:
         self, parsed: Any, reply: type[Message], method: str, request: bytes, context: Context, *, opened: bool
     ) -> bytes:
         await check_request_id(parsed.request_id, context)
-        await check_owner(self.members.access, parsed.config, context)
+        await check_owner_of_new(self.members.access, parsed.config, context)
         existing = self.members.of_queue(parsed.name)
         configuring = getattr(parsed, "configuring", False)  # CreateReplicatedQueue has no such phase
         found = home_of_new(self.members, parsed.config)
@@ -209,7 +209,7 @@ class AdminHandlers:
         """See QueueAdminService.UpdateQueue."""
         parsed = await parse(pb.UpdateQueueRequest, request, context)
         mask = list(parsed.update_mask.paths)
-        await check_owner(self.members.access, parsed.config, context, mask)
+        await check_owner_stays(self.members.access, parsed.config, context, mask)
         return await self.change(
             "UpdateQueue",
             request,
@@ -308,7 +308,7 @@ class AdminHandlers:
     async def open_replicated(self, request: bytes, context: Context) -> bytes:
         """See QueueAdminService.OpenReplicatedQueue. Answers once this member's copy is synchronised (R115)."""
         parsed = await parse(pb.OpenReplicatedQueueRequest, request, context)
-        await check_owner(self.members.access, parsed.options, context)
+        await check_owner_stays(self.members.access, parsed.options, context)
         await check_request_id(parsed.request_id, context)
         if not forward.came_over_a_hop(context):
             if parsed.master_required:
