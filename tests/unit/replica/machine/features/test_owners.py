@@ -9,14 +9,32 @@ from google.protobuf.message import Message
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replica.machine import DefaultsCall, Limits, Machine, PublishCall, Refused, Repeated, StageCall, UnitCall
+from replica.machine import (
+    DefaultsCall,
+    EnqueueCall,
+    Fresh,
+    Limits,
+    Machine,
+    MacroCall,
+    PublishCall,
+    Refused,
+    Repeated,
+    StageCall,
+    UnitCall,
+)
+from replica.machine.features.macros import ADD, CREATE, plan_macro
+from replica.machine.plan.dead_letters import dead_letter_config
+from replica.machine.plan.deal import plan_deal
+from replica.machine.plan.enqueue import EnqueuePlan
 from replica.machine.plan.names import plan_defaults
+from replica.machine.plan.react import Copies, ReactCall, plan_react
 from replica.machine.plan.stage import plan_publish, plan_stage, plan_staged
 from replica.machine.plan.unit import QueuePut, QueueSettling, plan_unit
 from replica.machine.state.kept_quotas import KeptQuota, KeptQuotas
 from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
+from tandemq.v1.macro_service_pb2 import MACRO_POLICY_ROUND_ROBIN, RELATIONSHIP_PRODUCER
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tests.unit.replica.machine.driver import ACK, MEMBERS, Driver, batch_of, columns_of, ranges_of
 
@@ -191,6 +209,60 @@ def test_a_unit_is_counted_whole_with_what_it_takes_out() -> None:
     settlement = queue_service_pb2.Settlement(lease_id=lease_id, outcome=ACK, ranges=ranges_of((1, 1)))
     unit(driver, [("q", 50), ("r", 50)], [QueueSettling("q", [settlement])])
     assert agree(driver) == {BILLING: (2, 100, 0)}
+
+
+def test_what_a_macro_queue_deals_counts_at_its_members() -> None:
+    driver = driver_of(stored=100)
+    make(driver, "q")
+    state = driver.master.state
+    policy = MACRO_POLICY_ROUND_ROBIN
+    made = MacroCall(CREATE, "all", b"", 0, relationship=RELATIONSHIP_PRODUCER, policy=policy)
+    for call in (made, MacroCall(ADD, "all", b"", 0, queue="q")):
+        header = driver.plan(lambda call=call: plan_macro(state, driver.now_ms, call))  # type: ignore[misc]
+        driver.order(header)
+
+    def sent(number: int) -> EnqueuePlan:
+        call = EnqueueCall("all", b"p", number, columns_of(batch_of([60], queue="all")), "a")
+        plan: EnqueuePlan = driver.plan(lambda: plan_deal(state, driver.now_ms, state.macros.by_name["all"], call))
+        return plan
+
+    plan = sent(1)
+    assert isinstance(plan, Fresh)
+    driver.order(plan.header)
+    assert agree(driver) == {BILLING: (1, 60, 0)}
+    exceeded(driver.refusal(lambda: sent(2)), "stored", 100)
+
+
+def test_a_reaction_that_makes_messages_larger_finds_no_more_room_than_a_send() -> None:
+    driver = driver_of(stored=100)
+    make(driver, "q", reactions_enabled=True)
+    driver.enqueue(batch_of([60], queue="q"), request_id=b"1")
+    queue_id, state = driver.master.state.named("q").queue_id, driver.master.state
+
+    def changed(size: int, request_id: bytes) -> record_pb2.RecordHeader:
+        copies = Copies("q", columns_of(batch_of([size], queue="q")), (0,), (0,), (1,), queue_id)
+        call = ReactCall(queue_id, (1,), record_pb2.ReactionCounts(applied=1), request_id, 0, (copies,))
+        header: record_pb2.RecordHeader = driver.plan(lambda: plan_react(state, driver.now_ms, call))
+        return header
+
+    exceeded(driver.refusal(lambda: changed(101, b"2")), "stored", 100)
+    driver.order(changed(100, b"3"))
+    assert agree(driver) == {BILLING: (1, 100, 0)}
+
+
+def test_who_has_sent_to_a_queue_that_is_gone_counts_no_more() -> None:
+    driver = driver_of(identities=1)
+    make(driver, "q")
+    make(driver, "r")
+    driver.enqueue(batch_of([1], queue="q"), client_id=b"one")
+    driver.queue(DELETE, "q")
+    assert agree(driver) == {BILLING: (1, 0, 0)}
+    driver.enqueue(batch_of([1], queue="r"), client_id=b"two")
+    assert agree(driver) == {BILLING: (1, 1, 1)}
+
+
+def test_a_dead_letter_queue_has_the_owner_of_its_queue() -> None:
+    assert dead_letter_config(QueueConfig(owner=BILLING)).owner == BILLING
 
 
 def test_rows_are_counted_when_they_are_published() -> None:
