@@ -50,13 +50,13 @@ class Machine:
         self._pids: Collection[int] = ()
         self._waited: Waited = {}
         self._others_s = self._stolen_s = self._began_s = 0.0
-        self._written = 0
+        self._written: int | None = 0
 
     def look(self) -> None:
         """From now on."""
         self._pids = (os.getpid(), *self._serving())
         self._waited, self._others_s = waited(iter(self._pids)), self._others()
-        self._stolen_s, self._written, self._began_s = stolen_s(), self._bytes(), time.monotonic()
+        self._stolen_s, self._written, self._began_s = stolen_s(), written_bytes(self._pids), time.monotonic()
 
     def withheld_ms(self) -> float:
         """Since the last look."""
@@ -64,19 +64,25 @@ class Machine:
         ready_s = sum(each_s - self._waited.get(thread, 0.0) for thread, each_s in after.items())
         # Both are counted in ticks, and what they differ by may be less than nothing.
         withheld_s = max(0.0, min(ready_s, self._others() - self._others_s + TICK_S)) + stolen_s() - self._stolen_s
-        wrote_little = self._bytes() - self._written <= WRITTEN_MAX
-        return 1_000 * (withheld_s + (self._disk.stood_s(self._began_s, now_s) if wrote_little else 0.0))
+        is_excused = wrote_little(self._written, written_bytes(self._pids))
+        return 1_000 * (withheld_s + (self._disk.stood_s(self._began_s, now_s) if is_excused else 0.0))
 
     def _others(self) -> float:
         return busy_s(self._pids)
 
-    def _bytes(self) -> int:
-        """That these processes have had written so far; 0 where nobody counts it."""
-        found = 0
-        for pid in self._pids:
-            with contextlib.suppress(OSError):
-                found += int(re.findall(r"(?m)^write_bytes: (\d+)", Path(f"/proc/{pid}/io").read_text())[0])
-        return found
+
+def written_bytes(pids: Collection[int]) -> int | None:
+    """That these processes have had written so far. None where nobody can say, or one of them has ended."""
+    try:
+        pages = [Path(f"/proc/{pid}/io").read_text() for pid in pids]
+    except OSError:
+        return None
+    return sum(int(count) for page in pages for count in re.findall(r"(?m)^write_bytes: (\d+)", page))
+
+
+def wrote_little(before: int | None, after: int | None) -> bool:
+    """As `written_bytes` counted; who wrote what nobody counted may be why a disk stood still."""
+    return before is not None and after is not None and after - before <= WRITTEN_MAX
 
 
 class Sends:
