@@ -93,7 +93,7 @@ def writers_are_of_one_epoch(patch: Patch) -> None:
     patch.setattr(Carrier, "__init__", init)
 
 
-@bug("link-refused-is-dropped", "X5", "What a target refuses for ever is left out, and nobody has it.", LINKS)
+@bug("link-refused-is-dropped", "X5", "What a target refuses for ever is left out, and nobody has it.", LINKS, first=4)
 def refused_ones_vanish(patch: Patch) -> None:
     original = leaving.without_place
 

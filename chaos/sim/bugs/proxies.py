@@ -41,7 +41,9 @@ def leases_are_shared(patch: Patch) -> None:
     patch.setattr(FarHeads, "_is_short", lambda _self, _macro, _consumer: False)
 
 
-@bug("far-head-not-lengthened", "M7", "A head is delivered under the short lease that it was taken by.", PROFILE)
+@bug(
+    "far-head-not-lengthened", "M7", "A head is delivered under the short lease that it was taken by.", PROFILE, first=4
+)
 def heads_go_out_at_once(patch: Patch) -> None:
     original = FarTap._parts
 
@@ -74,7 +76,13 @@ def demoted_masters_go_on(patch: Patch) -> None:
     patch.setattr(Keeper, "_see_to", see_to)
 
 
-@bug("hung-member-blocks", "M7", "A member that does not answer holds up those behind it until it does.", PROFILE)
+@bug(
+    "hung-member-blocks",
+    "M7",
+    "A member that does not answer holds up those behind it until it does.",
+    PROFILE,
+    first=3,
+)
 def silent_members_block(patch: Patch) -> None:
     patch.setattr(FarMember, "is_awaited", property(lambda self: not self.heads))
 
@@ -89,7 +97,13 @@ def identities_are_left_behind(patch: Patch) -> None:
     patch.setattr(replica.services.proxies.door, "there", there)
 
 
-@bug("another-manager-believed", "M11", "Nobody asks which manager it is that answers, or that is meant.", PROFILE)
+@bug(
+    "another-manager-believed",
+    "M11",
+    "Nobody asks which manager it is that answers, or that is meant.",
+    PROFILE,
+    first=4,
+)
 def strangers_are_believed(patch: Patch) -> None:
     patch.setattr(replica.services.proxies.door, "problem_of_passage", lambda _passage, _own: None)
     original = FarManager._once

@@ -89,7 +89,9 @@ def selects_by_each_side(patch: Patch) -> None:
     patch.setattr(replica.node.sides, "_runs_of", runs_of)
 
 
-@bug("select-by-age", "K3", "The master selects the lowest index first, whatever has a higher priority.", TWINS)
+@bug(
+    "select-by-age", "K3", "The master selects the lowest index first, whatever has a higher priority.", TWINS, first=12
+)
 def selects_by_age(patch: Patch) -> None:
     def oldest(parts: Iterator[Part], time_ms: int, messages_max: int, bytes_max: int) -> list[Run]:
         return choose(iter(sorted(parts, key=lambda part: part.start)), time_ms, messages_max, bytes_max)
