@@ -6,10 +6,11 @@ import asyncio
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from replica.core.messages import bodies
+from replica.core.messages import bodies, far_bodies
 from replica.core.state.outcomes import Failed, Moved
 from replica.machine import handle_of, handle_prefix
 from replica.machine.state.system_names import target_of
+from replica.node.members import domain_number
 from tandemq.v1.common_pb2 import (
     COMPLETION_STORED,
     LEVEL_LOCAL,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from replica.core.domain import Domain
+    from replica.core.messages.bodies import Rows
     from replica.core.state.outcomes import Answer, EnqueueDone, FarLease, LeaseDone
     from replica.node.members import Members
     from tandemq.v1.message_pb2 import Message
@@ -79,26 +81,33 @@ class FutureWaiter:
         self.answer(done)
 
 
-def far_response(header: ResponseHeader, done: FarLease) -> DequeueResponse:
+def far_response(header: ResponseHeader, done: FarLease, *, segments: bool) -> DequeueResponse:
     """What a member of a macro queue at another manager gave, as a client here settles it."""
-    response = DequeueResponse(
-        header=header, lease_id=done.lease_id, duplicate=done.duplicate, member_queue=done.queue, messages=done.rows
-    )
-    for row in response.messages:
-        row.queue, row.lease_id = done.queue, done.lease_id
+    response = DequeueResponse(header=header, lease_id=done.lease_id, duplicate=done.duplicate, member_queue=done.queue)
+    if segments:
+        far_bodies.fill_segments(done.runs, response.segments.add)
+    else:
+        _fill_far_rows(done, response.messages)
     return response
 
 
-def far_deliveries(header: ResponseHeader, done: FarLease) -> ConsumeResponse:
-    """The same over a stream."""
+def far_deliveries(header: ResponseHeader, done: FarLease, *, segments: bool) -> ConsumeResponse:
+    """The same over a stream. What has ids of a domain by another name goes as messages: that of a stream is one."""
     response = ConsumeResponse()
     deliveries = response.deliveries
     deliveries.header.CopyFrom(header)
     deliveries.queue, deliveries.lease_id = done.queue, done.lease_id
-    deliveries.messages.extend(done.rows)
-    for row in deliveries.messages:
-        row.queue, row.lease_id = done.queue, done.lease_id
+    number = domain_number(header.domain)
+    if segments and all(run.segment.id_domain == number for run in done.runs):
+        far_bodies.fill_segments(done.runs, deliveries.segments.add)
+    else:
+        _fill_far_rows(done, deliveries.messages)
     return response
+
+
+def _fill_far_rows(done: FarLease, into: Rows) -> None:
+    for run in done.runs:
+        far_bodies.fill_rows(run, done.queue, done.lease_id, into.add)
 
 
 def level_of(copies: int, *, volatile: bool) -> Level:

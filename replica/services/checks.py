@@ -53,7 +53,7 @@ def is_immediate(mode: int) -> bool | None:
     return mode == SettleMode.SETTLE_MODE_IMMEDIATE if mode else None
 
 
-def problem_of_format(request: ConsumeOpen) -> Failed | None:
+def problem_of_format(request: ConsumeOpen | DequeueRequest) -> Failed | None:
     """A format that a newer client may know."""
     if request.format in DeliveryFormat.values():
         return None

@@ -143,7 +143,7 @@ class DeliveredMessage(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., index: _Optional[int] = ..., id: _Optional[bytes] = ..., message: _Optional[_Union[Message, _Mapping]] = ..., delivery_count: _Optional[int] = ..., enqueue_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., lease_id: _Optional[int] = ...) -> None: ...
 
 class DeliveredSegment(_message.Message):
-    __slots__ = ("batch", "first_index", "indexes", "epoch", "log_index", "first_ordinal", "ordinals", "enqueue_time_ms", "delivery_counts")
+    __slots__ = ("batch", "first_index", "indexes", "epoch", "log_index", "first_ordinal", "ordinals", "enqueue_time_ms", "delivery_counts", "id_domain")
     BATCH_FIELD_NUMBER: _ClassVar[int]
     FIRST_INDEX_FIELD_NUMBER: _ClassVar[int]
     INDEXES_FIELD_NUMBER: _ClassVar[int]
@@ -153,6 +153,7 @@ class DeliveredSegment(_message.Message):
     ORDINALS_FIELD_NUMBER: _ClassVar[int]
     ENQUEUE_TIME_MS_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    ID_DOMAIN_FIELD_NUMBER: _ClassVar[int]
     batch: bytes
     first_index: int
     indexes: _containers.RepeatedScalarFieldContainer[int]
@@ -162,4 +163,5 @@ class DeliveredSegment(_message.Message):
     ordinals: _containers.RepeatedScalarFieldContainer[int]
     enqueue_time_ms: int
     delivery_counts: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, batch: _Optional[bytes] = ..., first_index: _Optional[int] = ..., indexes: _Optional[_Iterable[int]] = ..., epoch: _Optional[int] = ..., log_index: _Optional[int] = ..., first_ordinal: _Optional[int] = ..., ordinals: _Optional[_Iterable[int]] = ..., enqueue_time_ms: _Optional[int] = ..., delivery_counts: _Optional[_Iterable[int]] = ...) -> None: ...
+    id_domain: int
+    def __init__(self, batch: _Optional[bytes] = ..., first_index: _Optional[int] = ..., indexes: _Optional[_Iterable[int]] = ..., epoch: _Optional[int] = ..., log_index: _Optional[int] = ..., first_ordinal: _Optional[int] = ..., ordinals: _Optional[_Iterable[int]] = ..., enqueue_time_ms: _Optional[int] = ..., delivery_counts: _Optional[_Iterable[int]] = ..., id_domain: _Optional[int] = ...) -> None: ...

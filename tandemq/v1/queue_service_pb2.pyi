@@ -286,7 +286,7 @@ class ProduceResponse(_message.Message):
     def __init__(self, opened: _Optional[_Union[ProduceOpened, _Mapping]] = ..., ack: _Optional[_Union[EnqueueAck, _Mapping]] = ..., reject: _Optional[_Union[EnqueueReject, _Mapping]] = ..., goaway: _Optional[_Union[Goaway, _Mapping]] = ..., more_acks: _Optional[_Iterable[_Union[EnqueueAck, _Mapping]]] = ...) -> None: ...
 
 class DequeueRequest(_message.Message):
-    __slots__ = ("queue", "request_id", "max_messages", "max_bytes", "wait", "settle_mode", "lease_duration", "client_id", "epoch", "filter", "unit_id")
+    __slots__ = ("queue", "request_id", "max_messages", "max_bytes", "wait", "settle_mode", "lease_duration", "client_id", "epoch", "filter", "unit_id", "format")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     MAX_MESSAGES_FIELD_NUMBER: _ClassVar[int]
@@ -298,6 +298,7 @@ class DequeueRequest(_message.Message):
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     UNIT_ID_FIELD_NUMBER: _ClassVar[int]
+    FORMAT_FIELD_NUMBER: _ClassVar[int]
     queue: str
     request_id: bytes
     max_messages: int
@@ -309,21 +310,24 @@ class DequeueRequest(_message.Message):
     epoch: int
     filter: _message_pb2.MessageFilter
     unit_id: bytes
-    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., settle_mode: _Optional[_Union[SettleMode, str]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., client_id: _Optional[bytes] = ..., epoch: _Optional[int] = ..., filter: _Optional[_Union[_message_pb2.MessageFilter, _Mapping]] = ..., unit_id: _Optional[bytes] = ...) -> None: ...
+    format: DeliveryFormat
+    def __init__(self, queue: _Optional[str] = ..., request_id: _Optional[bytes] = ..., max_messages: _Optional[int] = ..., max_bytes: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., settle_mode: _Optional[_Union[SettleMode, str]] = ..., lease_duration: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., client_id: _Optional[bytes] = ..., epoch: _Optional[int] = ..., filter: _Optional[_Union[_message_pb2.MessageFilter, _Mapping]] = ..., unit_id: _Optional[bytes] = ..., format: _Optional[_Union[DeliveryFormat, str]] = ...) -> None: ...
 
 class DequeueResponse(_message.Message):
-    __slots__ = ("header", "lease_id", "messages", "duplicate", "member_queue")
+    __slots__ = ("header", "lease_id", "messages", "duplicate", "segments", "member_queue")
     HEADER_FIELD_NUMBER: _ClassVar[int]
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     DUPLICATE_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     MEMBER_QUEUE_FIELD_NUMBER: _ClassVar[int]
     header: _common_pb2.ResponseHeader
     lease_id: int
     messages: _containers.RepeatedCompositeFieldContainer[_message_pb2.DeliveredMessage]
     duplicate: bool
+    segments: _containers.RepeatedCompositeFieldContainer[_message_pb2.DeliveredSegment]
     member_queue: str
-    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., lease_id: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.DeliveredMessage, _Mapping]]] = ..., duplicate: bool = ..., member_queue: _Optional[str] = ...) -> None: ...
+    def __init__(self, header: _Optional[_Union[_common_pb2.ResponseHeader, _Mapping]] = ..., lease_id: _Optional[int] = ..., messages: _Optional[_Iterable[_Union[_message_pb2.DeliveredMessage, _Mapping]]] = ..., duplicate: bool = ..., segments: _Optional[_Iterable[_Union[_message_pb2.DeliveredSegment, _Mapping]]] = ..., member_queue: _Optional[str] = ...) -> None: ...
 
 class ConsumeOpen(_message.Message):
     __slots__ = ("queue", "client_id", "format", "settle_mode", "lease_duration", "epoch", "last_lease_id", "filter")

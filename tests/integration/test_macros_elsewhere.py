@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.cli import root
+from tandemq.client.delivery import ReceivedMessage
 from tandemq.client.macros import FarMember, FarState, MacroPolicy
 from tandemq.errors import InvalidRequest, NotFound, Refused
 from tests.integration.support import gone, new_name, roles, stopped_at_end
@@ -109,6 +110,27 @@ async def test_a_stream_gets_both_and_settles_each_where_it_is(
         assert (await east.get_queue(own)).length == 0
     shown = await far_of(east, macro)
     assert shown.delivered == 100
+
+
+async def test_a_message_reads_as_where_it_came_from(east: aio.Client, west: aio.Client) -> None:
+    """Its id, index, time and attributes are those of the other manager, over a stream and by a call, part by part."""
+    macro, own, far = await macro_of(east, west)
+    for number in range(4):
+        for kind in ("a", "b"):
+            await west.send(far, f"{number} {kind}".encode(), priority=number % 2 + 4, properties={"n": number})
+    browsed = {row.payload: row for row in [row async for row in west.browse(far)]}
+    got: list[ReceivedMessage] = list(await given_there(east, macro, own))
+    async with east.consumer(macro, credit_messages=3) as consumer:
+        for _ in range(7):
+            got.append(delivery := await anext(consumer))
+            delivery.ack()
+        await consumer.settled()
+    assert sorted(row.payload for row in got) == sorted(browsed)
+    for row in got:
+        other = browsed[row.payload]
+        assert (row.id, row.index, row.enqueue_time) == (other.id, other.index, other.enqueue_time)
+        assert (row.attributes, row.delivery_count) == (other.attributes, 1)
+    assert [row.attributes["priority"] for row in got] == [5] * 4 + [4] * 4
 
 
 async def test_the_command_shows_how_a_member_elsewhere_stands(

@@ -28,7 +28,7 @@ def test_what_goes_through_a_proxy_is_done_once_whatever_strikes_either_pair() -
 @pytest.mark.parametrize(
     ("name", "seed", "rule"),
     [
-        ("far-lease-of-two", 1, ONE),
+        ("far-lease-of-two", 2, ONE),
         ("far-head-not-lengthened", 4, LENGTHENED),
         ("hung-member-blocks", 1, HELD_UP),
         ("proxy-at-demoted-master", 1, DEMOTED),

@@ -16,9 +16,9 @@ from tandemq.v1.queue_service_pb2 import EnqueueRequest
 
 if TYPE_CHECKING:
     from replica.core.domain import Domain
+    from replica.core.state.far_runs import FarRun
     from replica.services.passage import Passage
     from replica.services.proxies.ways import ProxyWay
-    from tandemq.v1.message_pb2 import DeliveredMessage
 
 PROFILE = "proxies"
 
@@ -27,10 +27,11 @@ PROFILE = "proxies"
 def heads_stay(patch: Patch) -> None:
     original = FarMember.take
 
-    def take(self: FarMember, most: int, bytes_max: int) -> tuple[DeliveredMessage, ...]:
-        rows = original(self, most, bytes_max)
-        self.heads.extendleft(reversed(rows[-1:]))
-        return rows
+    def take(self: FarMember, most: int, bytes_max: int) -> tuple[FarRun, ...]:
+        runs = original(self, most, bytes_max)
+        self.heads.extendleft(reversed(runs[-1:]))
+        self._counted()
+        return runs
 
     patch.setattr(FarMember, "take", take)
 
@@ -50,7 +51,7 @@ def heads_go_out_at_once(patch: Patch) -> None:
     def parts(self: FarTap, *, renews: bool) -> Any:
         while self.member.claims:
             claim = self.member.claims.popleft()
-            self._deliver(claim, claim.lease.rows)
+            self._deliver(claim, claim.lease.runs)
         return original(self, renews=renews)
 
     patch.setattr(FarTap, "_parts", parts)
@@ -59,8 +60,9 @@ def heads_go_out_at_once(patch: Patch) -> None:
 @bug("far-head-forgotten", "M7", "What nobody takes is not given back, and returns when its lease ends.", PROFILE)
 def heads_are_not_given_back(patch: Patch) -> None:
     def give_back(self: FarMember) -> None:
-        self.holder, self._alike = None, 0
+        self.holder = None
         self.heads.clear()
+        self._counted()
 
     patch.setattr(FarMember, "give_back", give_back)
 

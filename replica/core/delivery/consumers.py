@@ -68,7 +68,7 @@ class Consumers:
         self.sole = Sole()
         self.damage = Damage(shared, is_whole)
         self.ahead = Ahead(shared, orders, self._planned, self.pump)
-        self.fan_in = FanIn(shared, orders, self._plan, self._is_free, self._credits_at)
+        self.fan_in = FanIn(shared, orders, self._plan, self._is_free, self._waiting_at)
         self._rounds = Rounds()
         self._is_at_hand = is_at_hand
 
@@ -430,15 +430,14 @@ class Consumers:
                 continue
             idle = 0
             if isinstance(given, FarLease):
-                consumer.charge(len(given.rows))
+                consumer.charge(given.size)
                 if consumer.one_shot:
                     self._remove(consumer)
             else:
                 self._lease(consumer, given)
 
-    def _credits_at(self, macro_id: int) -> list[int]:
-        waiting = (each for each in self.turns.get(macro_id, ()) if not each.waiter.cancelled)
-        return [each.credit_messages for each in waiting if each.credit_messages > 0]
+    def _waiting_at(self, macro_id: int) -> list[Consumer]:
+        return [each for each in self.turns.get(macro_id, ()) if not each.waiter.cancelled]
 
     def take_back(self, consumer: Consumer, messages: int) -> None:
         """What was on its way to it from another manager does not come."""

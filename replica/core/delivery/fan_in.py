@@ -39,14 +39,14 @@ class FanIn:
         orders: Orders,
         plan: Callable[[Consumer, int, int], RecordHeader | None],
         is_free: Callable[[int], bool],
-        credits_of: Callable[[int], list[int]],
+        waiting_at: Callable[[int], list[Consumer]],
     ) -> None:
         """`plan`: a lease of what a member has for a consumer, of so many messages at most (0: any number).
-        `is_free`: whether a queue may give anything now. `credits_of`: messages that each who waits at one can take.
+        `is_free`: whether a queue may give anything now. `waiting_at`: who is at a macro queue, in turn.
         """
         self.shared = shared
         self.orders = orders
-        self.far = FarHeads(shared, credits_of)
+        self.far = FarHeads(shared, waiting_at)
         self._plan, self._is_free = plan, is_free
         self._entered: dict[int, int] = {}
 

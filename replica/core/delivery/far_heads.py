@@ -11,9 +11,9 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.state.effects import AskFar
+from replica.core.state.far_runs import FarRun, count_of, left_of
 from replica.core.state.outcomes import FarLease
 from replica.machine.plan.fan_in import FarHead
-from replica.machine.state.segments import PRIORITY_DEFAULT
 from tandemq.far_leases import far_lease
 from tandemq.v1 import macro_service_pb2 as pb
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
     from replica.core.state.calls import Consumer
     from replica.core.state.effects import FarShell
+    from replica.core.state.far_runs import Range
     from replica.core.state.shared import Shared
     from replica.machine.state.macros import MacroQueue
     from replica.machine.state.state import State
-    from tandemq.v1.message_pb2 import DeliveredMessage
 
 IDLE, ASKED, HEARD = pb.FAR_STATE_UNSPECIFIED, pb.FAR_STATE_ASKED, pb.FAR_STATE_HEARD
 LATE, AWAY, MISFIT = pb.FAR_STATE_LATE, pb.FAR_STATE_AWAY, pb.FAR_STATE_MISFIT
@@ -51,13 +51,15 @@ class FarMember:
         self._totals = totals
         self.state: pb.FarState = IDLE
         self.why = ""
-        self.heads: deque[DeliveredMessage] = deque()
-        """In the order in which its queue gave them; their lease ids are those of the other manager. To read only."""
+        self.heads: deque[FarRun] = deque()
+        """In the order in which its queue gave them. To read only."""
+        self.held = 0
+        """Messages of them."""
         self._alike = 0
         """Those in front of one age and lease, which may be given together; 0: they have not been counted."""
         self.claims: deque[FarClaim] = deque()
         """For the shell."""
-        self.back: list[DeliveredMessage] = []
+        self.back: list[FarRun] = []
         """For the shell: nobody takes them."""
         self.holder: tuple[int, Consumer] | None = None
         """The lease of the first heads, of which somebody was given a part already, and who."""
@@ -67,15 +69,19 @@ class FarMember:
         """What it would give next; None: nothing, or nobody knows."""
         if not self.heads:
             return FarHead(self.proxy_id, 0, 0, 0) if self.is_awaited else None
-        first, age = self.heads[0], _age(self.heads[0])
-        if not self._alike:  # counted once a run, and not at each choice
-            self._alike = sum(1 for _ in takewhile(lambda row: _is_like(row, first, age), self.heads))
-        return FarHead(self.proxy_id, *age, self._alike)
+        first = self.heads[0]
+        if not self._alike:  # counted once, and not at each choice
+            self._alike = count_of(takewhile(lambda run: _is_like(run, first), self.heads))
+        return FarHead(self.proxy_id, *first.age, self._alike)
 
-    def keep(self, rows: Iterable[DeliveredMessage]) -> None:
+    def keep(self, runs: Iterable[FarRun]) -> None:
         """They are leased there for a consumer here, behind what is there already."""
-        self.heads.extend(rows)
-        self._alike = 0
+        self.heads.extend(runs)
+        self._counted()
+
+    def _counted(self) -> None:
+        """The heads are others now."""
+        self.held, self._alike = count_of(self.heads), 0
 
     @property
     def is_awaited(self) -> bool:
@@ -93,11 +99,12 @@ class FarMember:
 
     def give_back(self) -> None:
         """What it has is for nobody, and as it was."""
-        self.holder, self._alike = None, 0
+        self.holder = None
         if self.heads:
-            self.count(returned=len(self.heads))
+            self.count(returned=self.held)
             self.back.extend(self.heads)
             self.heads.clear()
+            self._counted()
             if self.state == HEARD:
                 self.state = IDLE  # what it has then nobody knows
 
@@ -112,38 +119,52 @@ class FarMember:
         self.returned += returned
         self._totals.update(delivered=delivered, returned=returned)
 
-    def take(self, most: int, bytes_max: int) -> tuple[DeliveredMessage, ...]:
+    def take(self, most: int, bytes_max: int) -> tuple[FarRun, ...]:
         """Its next messages, of one lease; at least one."""
-        taken = [self.heads.popleft()]
-        size = len(taken[0].message.payload)
-        while self.heads and len(taken) < most and self.heads[0].lease_id == taken[0].lease_id:
-            size += len(self.heads[0].message.payload)
-            if size > bytes_max:
+        taken, lease_id, room_bytes = list[FarRun](), self.heads[0].lease_id, bytes_max
+        while most > 0 and self.heads and self.heads[0].lease_id == lease_id:
+            run = self.heads.popleft()
+            count, size = run.fits(most, room_bytes)
+            if not taken:
+                count = max(1, count)
+            if count < run.size:
+                if count:
+                    run, left = run.split(count)
+                    taken.append(run)
+                else:
+                    left = run
+                self.heads.appendleft(left)
                 break
-            taken.append(self.heads.popleft())
-        self._alike = max(0, self._alike - len(taken))
+            taken.append(run)
+            most, room_bytes = most - count, room_bytes - size
+        self.held -= (count := count_of(taken))
+        self._alike = max(0, self._alike - count)
         if not self.heads and self.state == HEARD:
             self.state = IDLE  # whether there are more nobody knows
         return tuple(taken)
 
-    def drop(self, gone: Iterable[tuple[int, int]]) -> int:
-        """These are leased there no more, by lease id and index; how many of them were here."""
-        lost = set(gone)
-        left = [row for row in self.heads if (row.lease_id, row.index) not in lost]
-        dropped = len(self.heads) - len(left)
-        self.heads, self._alike = deque(left), 0
-        self.count(returned=dropped)
+    def drop(self, lease_id: int, gone: Sequence[Range] | None) -> int:
+        """These (first index, count) are leased there no more, or all of that lease; how many of them were here."""
+        left, was = list[FarRun](), self.held
+        for run in self.heads:
+            if run.lease_id != lease_id:
+                left.append(run)
+            elif gone is not None:
+                left += left_of([run], gone)
+        self.heads = deque(left)
+        self._counted()
+        self.count(returned=was - self.held)
         if not self.heads and self.state == HEARD:
             self.state = IDLE
-        return dropped
+        return was - self.held
 
 
 class FarHeads:
     """Of the macro queues of one domain."""
 
-    def __init__(self, shared: Shared, credits_of: Callable[[int], list[int]]) -> None:
-        """`credits_of`: messages that each consumer at a macro queue can take now, in the order of their turns."""
-        self._shared, self.credits_of = shared, credits_of
+    def __init__(self, shared: Shared, waiting_at: Callable[[int], list[Consumer]]) -> None:
+        """`waiting_at`: the consumers at a macro queue, in the order of their turns."""
+        self._shared, self._waiting_at = shared, waiting_at
         self.shell: FarShell | None = None
         """None: there is nobody who could ask them, and they are passed over."""
         self.macros: dict[int, dict[int, FarMember]] = {}
@@ -171,6 +192,14 @@ class FarHeads:
         """How many members stand how."""
         return Counter(each.state for members in tuple(self.macros.values()) for each in tuple(members.values()))
 
+    def credits_of(self, macro_id: int) -> list[int]:
+        """Messages that each consumer at a macro queue can take now, in the order of their turns."""
+        return [each.credit_messages for each in self._waiting_at(macro_id) if each.credit_messages > 0]
+
+    def next_of(self, macro_id: int) -> list[int]:
+        """Messages that each stream which has had something by other managers may want next."""
+        return [each.took for each in self._waiting_at(macro_id) if each.took and not each.one_shot]
+
     def credit(self, macro_id: int) -> int:
         """Messages that all consumers at a macro queue can take now."""
         return sum(self.credits_of(macro_id))
@@ -192,13 +221,14 @@ class FarHeads:
     def give(self, macro: MacroQueue, member: FarMember, consumer: Consumer, most: int) -> FarLease:
         """Its next messages, on their way to the consumer: they go out when the shell says that they may."""
         size = min(consumer.credit_bytes, CLAIM_BYTES_MAX)
-        rows = member.take(min(consumer.credit_messages, most or consumer.credit_messages), size)
+        runs = member.take(min(consumer.credit_messages, most or consumer.credit_messages), size)
+        consumer.took_from_afar(count_of(runs))
         self._turns[macro.queue_id] = macro.last, member.proxy_id
-        is_left = bool(member.heads) and member.heads[0].lease_id == rows[0].lease_id
-        member.holder = (rows[0].lease_id, consumer) if is_left else None
+        is_left = bool(member.heads) and member.heads[0].lease_id == runs[0].lease_id
+        member.holder = (runs[0].lease_id, consumer) if is_left else None
         if is_left and self._is_short(macro, consumer):
             member.give_back()  # it would end before somebody wants the rest
-        lease = FarLease(macro.queue_id, member.proxy_id, member.name, far_lease(rows[0].lease_id), rows)
+        lease = FarLease(macro.queue_id, member.proxy_id, member.name, far_lease(runs[0].lease_id), runs)
         member.claims.append(FarClaim(consumer, lease))
         self.wake()
         return lease
@@ -221,16 +251,5 @@ class FarHeads:
         self._turns.clear()
 
 
-def _age(row: DeliveredMessage) -> tuple[int, int]:
-    priority = row.message.priority if row.message.HasField("priority") else PRIORITY_DEFAULT
-    return priority, row.enqueue_time.ToMilliseconds()
-
-
-def _is_like(row: DeliveredMessage, first: DeliveredMessage, age: tuple[int, int]) -> bool:
-    return row.lease_id == first.lease_id and _age(row) == age
-
-
-def settled_rows(rows: Sequence[DeliveredMessage], refused: Iterable[tuple[int, int]]) -> list[DeliveredMessage]:
-    """Those that are in none of these ranges (first index, count)."""
-    gone = list(refused)
-    return [row for row in rows if not any(first <= row.index < first + count for first, count in gone)]
+def _is_like(run: FarRun, first: FarRun) -> bool:
+    return run.lease_id == first.lease_id and run.age == first.age

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from storage.store import Store
     from tandemq.peer.v1.record_pb2 import ReplyOp
     from tandemq.v1.message_pb2 import Properties
-    from tandemq.v1.queue_service_pb2 import Deliveries
+    from tandemq.v1.queue_service_pb2 import Deliveries, DequeueResponse
 
 PERSISTENT = 2
 PAGE_BYTES = 1 << 20
@@ -139,7 +139,9 @@ def message_id(domain: int, epoch: int, log_index: int, ordinal: int) -> bytes:
     )
 
 
-def fill_segments(store: Store, shared: Shared, slices: Sequence[SegmentSlice], into: Deliveries) -> int:
+def fill_segments(
+    store: Store, shared: Shared, slices: Sequence[SegmentSlice], into: Deliveries | DequeueResponse
+) -> int:
     """The fast form, filled in place: a message copied into another copies every body. Returns the batches' bytes."""
     size = 0
     for part in slices:
@@ -309,34 +311,35 @@ def _at(column: Sequence[Any], ordinal: int) -> Any:
     return column[0] if len(column) == 1 else column[ordinal]
 
 
+def messages_into(
+    batch: MessageBatch, places: Sequence[int], add: Callable[[], DeliveredMessage]
+) -> Iterator[tuple[int, DeliveredMessage]]:
+    """These of a batch, with their places; what is of the queue and the lease is the caller's to fill."""
+    read = _Columns(batch) if len(places) >= MANY else batch
+    for place in places:
+        row = add()
+        _fill(row.message, read, place)
+        yield place, row
+
+
 def cut(body: bytes, ordinals: Sequence[int], queue: str = "") -> bytes:
     """The batch with some of its messages only. `queue`: that it names; empty: as before."""
     batch = EnqueueBatch.FromString(body)
-    source = batch.messages
-    part = MessageBatch(payloads=[source.payloads[ordinal] for ordinal in ordinals])
-    for name in (
-        "priorities",
-        "persistence",
-        "ttls_ms",
-        "delays_ms",
-        "deliver_at_ms",
-        "dedup_ids",
-        "content_types",
-        "correlation_ids",
-        "reply_tos",
-        "group_ids",
-        "properties",
-        "inerts",
-        "group_sequences",
-        "lasts_in_group",
-    ):
-        column = getattr(source, name)
-        if len(column) == 1:
-            getattr(part, name).extend(column)
-        elif column:
-            getattr(part, name).extend([column[ordinal] for ordinal in ordinals])
+    part = part_of(batch.messages, ordinals)
     made = EnqueueBatch(queue=queue or batch.queue, first_sequence=batch.first_sequence, messages=part)
     return made.SerializeToString()
+
+
+def part_of(source: MessageBatch, ordinals: Sequence[int]) -> MessageBatch:
+    """Some of the messages of a batch."""
+    run = isinstance(ordinals, range) and slice(ordinals.start, ordinals.stop)
+    part = MessageBatch(payloads=source.payloads[run] if run else [source.payloads[each] for each in ordinals])
+    for field, column in source.ListFields():
+        if field.name == "payloads":
+            continue
+        kept = column if len(column) == 1 else column[run] if run else [column[each] for each in ordinals]
+        getattr(part, field.name).extend(kept)
+    return part
 
 
 def batch_of(messages: Sequence[Message]) -> MessageBatch:

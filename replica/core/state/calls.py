@@ -287,6 +287,8 @@ class Consumer:
     """The open unit of work that it gets them for."""
     connection: str = ""
     """Of its stream, as the member sees it; where that matters."""
+    took: int = 0
+    """Messages of its last delivery by another manager: as many as it may want next."""
 
     def attach(self, number: int, *, immediate: bool) -> None:
         """It waits in its queue's turn, in the order of arrival."""
@@ -315,6 +317,10 @@ class Consumer:
     def charge(self, messages: int) -> None:
         """They are on their way to it."""
         self.credit_messages -= messages
+
+    def took_from_afar(self, messages: int) -> None:
+        """They are leased for it at another manager."""
+        self.took = messages
 
 
 Call = PendingEnqueue | PendingCall

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from replica.core.state.far_runs import FarRun
     from replica.machine import MessageProgress, Placed, SegmentSlice, ShownMacro, ToldWeights
     from replica.machine.plan.unit_identity import RepeatedNumber
     from tandemq.peer.v1.record_pb2 import ReactionCounts
     from tandemq.v1.common_pb2 import Reason
-    from tandemq.v1.message_pb2 import DeliveredMessage
     from tandemq.v1.queue_admin_service_pb2 import LeftBehind
     from tandemq.v1.queue_service_pb2 import SettleResult
 
@@ -126,9 +126,14 @@ class FarLease(NamedTuple):
     """The proxy of that queue."""
     lease_id: int
     """As it is delivered here (`tandemq.far_leases`)."""
-    rows: Sequence[DeliveredMessage]
+    runs: Sequence[FarRun]
     """As that manager gave them."""
     duplicate: bool = False
+
+    @property
+    def size(self) -> int:
+        """Messages."""
+        return sum(run.size for run in self.runs)
 
 
 class SettleDone(NamedTuple):

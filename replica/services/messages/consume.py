@@ -217,12 +217,12 @@ class ConsumeStream:
             self.push(ConsumeResponse(goaway=Goaway(error=failure(result))))
 
     def deliver(self, done: LeaseDone | FarLease) -> None:
-        """Messages under one lease. Those of another manager come one by one, whatever the format is."""
+        """Messages under one lease."""
         if self.cancelled:
             return
         if isinstance(done, FarLease):
-            self.consumer.credit_bytes -= sum(len(row.message.payload) for row in done.rows)
-            self.push(far_deliveries(self.header(), done))
+            self.consumer.credit_bytes -= sum(run.bytes for run in done.runs)
+            self.push(far_deliveries(self.header(), done, segments=self.segments))
             return
         slices = done.slices
         while True:

@@ -21,6 +21,7 @@ from replica.services.answers import Answered, FutureWaiter, far_response, forwa
 from replica.services.browsing import BROWSE_PAGE_MAX, browse_pages
 from replica.services.checks import (
     is_immediate,
+    problem_of_format,
     problem_of_receiving,
     problem_of_ttl,
     problem_of_wait,
@@ -43,6 +44,7 @@ from replica.services.which_domain import check_domain
 from tandemq.finding.names import is_full
 from tandemq.v1.common_pb2 import Level, Reason
 from tandemq.v1.queue_service_pb2 import (
+    DELIVERY_FORMAT_SEGMENTS,
     BrowsePageRequest,
     BrowsePageResponse,
     BrowseRequest,
@@ -249,7 +251,8 @@ class QueueHandlers:
         """See QueueService.Dequeue."""
         parsed = await parse(DequeueRequest, request, context)
         await check_request_id(parsed.request_id, context)
-        if (problem := problem_of_receiving(parsed, self.members.node.limits.lease_ms_max)) is not None:
+        problem = problem_of_receiving(parsed, self.members.node.limits.lease_ms_max) or problem_of_format(parsed)
+        if problem is not None:
             await abort(context, problem)
         await check_origin(self.members, parsed.queue, context)
         if not parsed.unit_id:
@@ -345,13 +348,19 @@ class QueueHandlers:
         if isinstance(result, (Failed, Moved)):
             return result
         if isinstance(result, FarLease):
-            return far_response(header_of(self.members, domain), result).SerializeToString()
+            segments = request.format == DELIVERY_FORMAT_SEGMENTS
+            return far_response(header_of(self.members, domain), result, segments=segments).SerializeToString()
         assert isinstance(result, LeaseDone)
         # Who is master, and in which epoch, is answered as it was when the messages were leased.
         header = header_of(self.members, domain)
         response = DequeueResponse(header=header, lease_id=result.lease_id, duplicate=result.duplicate)
         response.member_queue = result.member_queue
         queue = response.member_queue or request.queue
+        if request.format == DELIVERY_FORMAT_SEGMENTS:
+            bodies.fill_segments(self.members.node.store, domain.shared, result.slices, response)
+            for segment in response.segments:
+                segment.id_domain = domain.shared.domain
+            return response.SerializeToString()
         rows = bodies.fill_rows(
             self.members.node.store, domain.shared, queue, result.lease_id, result.slices, response.messages
         )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from replica.core.state.calls import Consumer
     from replica.machine.state.macros import MacroQueue
     from replica.node.members import Members
+    from replica.services.proxies.far_acks import AckGatherer
     from replica.services.proxies.kept import KeptProxies
 
 LOOK_ALL_MS = 250
@@ -89,6 +90,11 @@ class FarMembers:
         changed = {tap.macro.queue_id for tap in self.taps.values() if (every or tap.is_able) and tap.look(now_ms)}
         if changed:
             self.pump(changed)
+
+    def gatherer(self, macro: str, proxy: str) -> AckGatherer | None:
+        """Of a member at another manager, by both names; None: nothing is leased there for that macro queue now."""
+        found = (tap for tap in self.taps.values() if tap.macro.name == macro and tap.member.name == proxy)
+        return next(found, None)
 
     async def heard(self, consumer: Consumer) -> None:
         """Until each member of its macro queue has said whether it has something, or is late. A call that does not wait

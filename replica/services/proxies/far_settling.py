@@ -15,6 +15,7 @@ from replica.machine.features.proxies import target_of
 from replica.machine.plan.members import proxy_member
 from replica.services.answers import FutureWaiter
 from replica.services.passage import Passage
+from replica.services.proxies.far_acks import are_acks
 from replica.services.proxies.refusing import in_own_words, lost
 from replica.services.proxies.standing import FAILED
 from replica.services.proxies.ways import CALL_S
@@ -57,6 +58,7 @@ class FarSettling:
     ) -> Settled:
         """One result a settlement, in order. `here`: settles those of this domain, by an identity of its own. Refused
         where a manager does not answer: what the others have done they find again when the call is repeated.
+        `request_id`: empty, nobody repeats it, and acknowledgements may go together with others.
         """
         own = [place for place, each in enumerate(settlements) if not is_far(each.lease_id)]
         results: list[SettleResult] = [SettleResult()] * len(settlements)
@@ -75,7 +77,7 @@ class FarSettling:
         for place in by_proxy.pop("", ()):
             results[place] = _unknown(settlements[place], queue)
         asked = [
-            self._there(domain, name, [settlements[place] for place in places], request_id)
+            self._there(domain, queue, name, [settlements[place] for place in places], request_id)
             for name, places in by_proxy.items()
         ]
         for places, answer in zip(by_proxy.values(), await asyncio.gather(*asked), strict=True):
@@ -98,7 +100,7 @@ class FarSettling:
         return machine.state.proxies.by_id[proxies[0]].name if len(proxies) == 1 else ""
 
     async def _there(
-        self, domain: Domain, name: str, settlements: Sequence[Settlement], request_id: bytes
+        self, domain: Domain, macro: str, name: str, settlements: Sequence[Settlement], request_id: bytes
     ) -> Sequence[SettleResult] | Failed | Moved:
         from replica.services.proxies.far_manager import MastershipEnded  # and a client, which most never need
 
@@ -107,8 +109,10 @@ class FarSettling:
             return Moved("the mastership moved; repeat the call")
         if kept.standing.state == FAILED:
             return lost(kept)
+        if not request_id and (gathered := await self._gathered(domain, macro, name, settlements)) is not None:
+            return gathered
         kept.standing.calls += 1
-        request = _request(kept, settlements, request_id)
+        request = _request(kept, settlements, request_id or random_bytes(16))
         passage = Passage(1, kept.manager.manager)
         try:
             reply = await kept.manager.ask(
@@ -120,13 +124,28 @@ class FarSettling:
             if not error.definite:
                 kept.manager.doubt(kept.standing)
             return in_own_words(kept, error, MESSAGE_CODE_DEQUEUE_REQ)
-        if self.members.is_late() or not domain.mastership.commit.can_read:
-            return Moved("the mastership moved, or may have; repeat the call")
+        if (moved := self._moved(domain)) is not None:
+            return moved
         found: Sequence[SettleResult] = reply.results
         if len(found) != len(settlements):
             text = f"{len(found)} results for {len(settlements)} settlements"
             return in_own_words(kept, error_of("MANAGER_UNREACHABLE", text).in_doubt(), MESSAGE_CODE_DEQUEUE_REQ)
         return found
+
+    async def _gathered(
+        self, domain: Domain, macro: str, name: str, settlements: Sequence[Settlement]
+    ) -> Sequence[SettleResult] | Moved | None:
+        """By a call that carries those of others too. None: they may not go so, or nobody knows what became of them."""
+        gatherer = self._keeper.gatherer(domain, macro, name)
+        if gatherer is None or not are_acks(settlements):
+            return None
+        results = await gatherer.gather([_as_there(each) for each in settlements])
+        return self._moved(domain) or results
+
+    def _moved(self, domain: Domain) -> Moved | None:
+        if self.members.is_late() or not domain.mastership.commit.can_read:
+            return Moved("the mastership moved, or may have; repeat the call")
+        return None
 
 
 class FarFrames:
@@ -163,7 +182,7 @@ class FarFrames:
             return result
 
         settling = self._settling_or_fail
-        waiter.answer(await settling.settle(self._domain, call.queue, call.settlements, random_bytes(16), here))
+        waiter.answer(await settling.settle(self._domain, call.queue, call.settlements, b"", here))
 
     @property
     def _settling_or_fail(self) -> FarSettling:
@@ -176,11 +195,16 @@ def _request(kept: KeptProxy, settlements: Sequence[Settlement], request_id: byt
     one there, however many members a call is about.
     """
     made = hashlib.blake2b(request_id, digest_size=16, person=b"tq-far-settle", salt=_salt(kept)).digest()
-    request = SettleRequest(queue=target_of(kept.standing.proxy).queue, request_id=made, settlements=settlements)
-    for each in request.settlements:
-        each.lease_id = lease_there(each.lease_id)
-        each.ClearField("queue")
-    return request
+    queue, settlements = target_of(kept.standing.proxy).queue, [_as_there(each) for each in settlements]
+    return SettleRequest(queue=queue, request_id=made, settlements=settlements)
+
+
+def _as_there(settlement: Settlement) -> Settlement:
+    made = Settlement()
+    made.CopyFrom(settlement)
+    made.lease_id = lease_there(settlement.lease_id)
+    made.ClearField("queue")
+    return made
 
 
 def _salt(kept: KeptProxy) -> bytes:

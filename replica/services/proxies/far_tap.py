@@ -11,19 +11,21 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from google.protobuf.duration_pb2 import Duration
 
-from replica.core.delivery.far_heads import ASKED, AWAY, HEAD_MS, HEARD, IDLE, LATE, MISFIT, settled_rows
+from replica.core.delivery.far_heads import ASKED, AWAY, HEAD_MS, HEARD, IDLE, LATE, MISFIT
+from replica.core.messages.far_bodies import UnsoundError, runs_of
+from replica.core.state.far_runs import count_of, left_of
 from replica.core.state.outcomes import Moved
 from replica.machine.features.proxies import TargetPlace
 from replica.machine.plan.members import queues_of
 from replica.services.passage import Passage
+from replica.services.proxies.far_acks import FarAcks, answer, in_doubt, settlements_of
 from replica.services.proxies.standing import FAILED
 from replica.services.proxies.ways import CALL_S, CALLS_MAX
 from tandemq.ambient import monotonic_ms, random_bytes
 from tandemq.errors import TandemqError, error_of
-from tandemq.far_leases import FAR_LEASE
-from tandemq.v1.common_pb2 import IndexRange
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY, QueueType
 from tandemq.v1.queue_service_pb2 import (
+    DELIVERY_FORMAT_SEGMENTS,
     OUTCOME_EXTEND,
     OUTCOME_RELEASE,
     SETTLE_MODE_LEASE,
@@ -36,15 +38,16 @@ from tandemq.v1.queue_service_pb2 import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from replica.core.delivery.far_heads import FarClaim, FarMember
     from replica.core.domain import Domain
+    from replica.core.state.far_runs import FarRun
     from replica.machine.state.macros import MacroQueue
     from replica.node.members import Members
+    from replica.services.proxies.far_acks import Acked
     from replica.services.proxies.kept import KeptProxies, KeptProxy
     from tandemq.v1.macro_service_pb2 import FarState
-    from tandemq.v1.message_pb2 import DeliveredMessage
 
 RENEW_MS = 2_000
 """A head's lease is so old when it is renewed while somebody waits (M7)."""
@@ -63,12 +66,13 @@ POLL_MS, POLLS_MAX = 1_000, CALLS_MAX // 2
 """With more calls than the second under way to one manager nobody waits there; who has nothing is asked once in the
 first.
 """
+AHEAD = 2
+"""Deliveries to a stream that is alone which one lease is for."""
 CALLS_AT_ONCE = 8
 """Leases that are asked for at the same time, each for another consumer."""
 WINDOW_MAX = 1_000
-"""Messages that are taken at once; one at the beginning, twice as many each time that all of them were delivered."""
-SECONDS_MAX = 1 << 37
-"""Of a time of entry: more is none that a timestamp may have."""
+GROWTH = 8
+"""Messages that are taken at once; one at the beginning, so many times as many each time that all were delivered."""
 SETTLEMENTS_MAX = 1_000
 """Of one call."""
 DEQUEUE, SETTLE = "QueueService/Dequeue", "QueueService/Settle"
@@ -92,7 +96,7 @@ class _Part(NamedTuple):
     """One settlement of a call, and whom it is for."""
 
     settlement: Settlement
-    rows: Sequence[DeliveredMessage]
+    runs: Sequence[FarRun]
     claim: FarClaim | None
     """None: of heads that wait, or go back."""
 
@@ -107,6 +111,9 @@ class FarTap:
         self._client_id = f"macro/{far.members.pair or far.members.member}/{macro.name}".encode()[:64]
         self._fetching: asyncio.Task[None] | None = None
         self._settling: asyncio.Task[None] | None = None
+        self._acking: asyncio.Task[None] | None = None
+        """A call about acknowledgements alone; those that come meanwhile go with the next call of either kind."""
+        self._acks = FarAcks()
         self._window, self._all_taken = 1, False
         self._wanted_ms = self._leased_ms = self._again_ms = self._settle_again_ms = self._asked_ms = 0
         self._refusal = ""
@@ -120,9 +127,10 @@ class FarTap:
     def close(self) -> None:
         """This member is master no more: what it holds returns when its lease ends."""
         self._is_closed = True
-        for task in (self._fetching, self._settling):
+        for task in (self._fetching, self._settling, self._acking):
             if task is not None:
                 task.cancel()
+        in_doubt(self._acks.take_all())
 
     def leave(self, now_ms: int) -> None:
         """It is no member any more: what it holds goes back, and what is on its way to a consumer arrives."""
@@ -153,16 +161,28 @@ class FarTap:
                 self._again_ms = 0
             if self._fetching is not None and member.is_awaited and now_ms - self._asked_ms >= LATE_MS:
                 changed = member.set(LATE, LATE_TEXT)
-        if member.state not in (AWAY, MISFIT) and self._is_fetch_due(wanted, now_ms):
-            if self._all_taken:
-                self._window = min(2 * self._window, WINDOW_MAX)
-            self._fetching = self.far.members.node.spawn(self._fetch(parts_of(wanted, self._window)))
+        if member.state not in (AWAY, MISFIT) and self._is_fetch_due(now_ms):
+            parts = wanted or self._ahead(now_ms)
+            if parts and self._all_taken:
+                self._window = min(GROWTH * self._window, WINDOW_MAX)
+            if parts:
+                fetch = self._fetch(parts_of(parts, self._window), ahead=not wanted)
+                self._fetching = self.far.members.node.spawn(fetch)
         self._see_to_leases(now_ms)
         return changed
 
-    def _is_fetch_due(self, wanted: Sequence[int], now_ms: int) -> bool:
-        few = len(self.member.heads) * 2 <= self._window if self._window > 1 else not self.member.heads
-        return bool(wanted) and few and self._fetching is None and now_ms >= self._again_ms
+    def _ahead(self, now_ms: int) -> list[int]:
+        """What is leased for streams that are at work on what they have: else each delivery waits for the other
+        manager. Only while that gives as many as are asked for, and they are taken.
+        """
+        if not self._all_taken or self._window == 1 or now_ms - self._wanted_ms >= LINGER_MS:
+            return []
+        parts = self.far.domain.consumers.fan_in.far.next_of(self.macro.queue_id)
+        return [AHEAD * parts[0]] if len(parts) == 1 else parts
+
+    def _is_fetch_due(self, now_ms: int) -> bool:
+        few = self.member.held * 2 <= self._window if self._window > 1 else not self.member.heads
+        return few and self._fetching is None and now_ms >= self._again_ms
 
     def _kept(self) -> KeptProxy | None:
         return self.far.keeper.of(self.far.domain, self.member.name)
@@ -197,8 +217,8 @@ class FarTap:
 
     # -- taking ------------------------------------------------------------------------------------------------------
 
-    async def _fetch(self, parts: Sequence[int]) -> None:
-        """One lease for each who waits: so many messages at most."""
+    async def _fetch(self, parts: Sequence[int], *, ahead: bool) -> None:
+        """One lease for each who waits: so many messages at most. `ahead`: who will wait."""
         from replica.services.proxies.far_manager import MastershipEnded  # and a client, which most never need
 
         member, kept = self.member, self._kept()
@@ -206,7 +226,7 @@ class FarTap:
             self._fetching = None
             return
         has_none = member.state == HEARD and not member.heads
-        waits = has_none and kept.manager.under_way < POLLS_MAX
+        waits = has_none and not ahead and kept.manager.under_way < POLLS_MAX
         if not has_none and member.state != LATE:
             member.set(ASKED)
         self._all_taken, self._asked_ms = False, monotonic_ms()
@@ -218,7 +238,7 @@ class FarTap:
                 parts = parts[:1]
             asked = [self._dequeue(kept, most, WAIT_S if waits else 0.0) for most in parts]
             answers = await asyncio.gather(*asked, return_exceptions=True)
-            self._on_answers(kept, answers, sum(parts), polls=has_none and not waits)
+            self._on_answers(kept, answers, sum(parts), polls=has_none and not waits and not ahead)
         except MastershipEnded:
             return
         finally:
@@ -229,7 +249,7 @@ class FarTap:
             self.far.wake()
 
     def _on_answers(
-        self, kept: KeptProxy, answers: Sequence[Sequence[DeliveredMessage] | BaseException], most: int, *, polls: bool
+        self, kept: KeptProxy, answers: Sequence[Sequence[FarRun] | BaseException], most: int, *, polls: bool
     ) -> None:
         """What came is kept, whatever became of the other calls. In the order in which the leases were made there."""
         failures = [each for each in answers if isinstance(each, BaseException)]
@@ -238,12 +258,12 @@ class FarTap:
                 raise failure
         leases = sorted((each for each in answers if not isinstance(each, BaseException)), key=_lease_of)
         if leases:
-            self._on_rows([row for rows in leases for row in rows], most, polls=polls)
+            self._on_runs([run for runs in leases for run in runs], most, polls=polls)
         for failure in failures[:1]:
             assert isinstance(failure, TandemqError), "looked at above"
             self._on_failed(kept, failure)
 
-    async def _dequeue(self, kept: KeptProxy, most: int, wait_s: float) -> Sequence[DeliveredMessage]:
+    async def _dequeue(self, kept: KeptProxy, most: int, wait_s: float) -> Sequence[FarRun]:
         request = DequeueRequest(
             queue=self._target.queue,
             request_id=random_bytes(16),
@@ -251,15 +271,20 @@ class FarTap:
             settle_mode=SETTLE_MODE_LEASE,
             lease_duration=_duration(HEAD_MS),
             client_id=self._client_id,
+            format=DELIVERY_FORMAT_SEGMENTS,
         )
         if wait_s:
             request.wait.CopyFrom(_duration(round(1000 * wait_s)))
         reply: DequeueResponse = await self._ask(kept, DEQUEUE, request, DequeueResponse, CALL_S + wait_s, wait_s)
-        if len(reply.messages) > most or not all(map(_is_sound, reply.messages)):
-            raise self._nonsense("messages that nobody could settle")
+        try:
+            runs = runs_of(reply)
+        except UnsoundError as error:
+            raise self._nonsense(str(error)) from error
+        if count_of(runs) > most:
+            raise self._nonsense("more messages than were asked for")
         if not self.member.heads:  # else the older ones are renewed first, and these with them
             self._leased_ms = monotonic_ms()
-        return reply.messages
+        return runs
 
     async def _ask(
         self,
@@ -294,18 +319,18 @@ class FarTap:
             return
         self.member.set(LATE, why)
 
-    def _on_rows(self, rows: Sequence[DeliveredMessage], most: int, *, polls: bool) -> None:
+    def _on_runs(self, runs: Sequence[FarRun], most: int, *, polls: bool) -> None:
         self._refusal = ""
         if self._is_closed:
             return
         if self._is_left:
-            self.member.back.extend(rows)
+            self.member.back.extend(runs)
             self._see_to_leases(monotonic_ms())
             return
         self.member.set(HEARD)
-        self._all_taken = len(rows) == most
-        self.member.keep(rows)
-        if polls and not rows:
+        self._all_taken = count_of(runs) == most
+        self.member.keep(runs)
+        if polls and not runs:
             self._again_ms = monotonic_ms() + POLL_MS
 
     # -- leases ------------------------------------------------------------------------------------------------------
@@ -321,6 +346,21 @@ class FarTap:
         later = (renews or self.member.back) and now_ms >= self._settle_again_ms
         if (later or member.claims) and self._settling is None and not self._is_closed:
             self._settling = self.far.members.node.spawn(self._settle(renews=renews))
+        if self._acks.waiting and self._settling is None and self._acking is None and not self._is_closed:
+            self._acking = self.far.members.node.spawn(self._settle_acks())
+
+    def gather(self, settlements: Sequence[Settlement]) -> Acked:
+        """See AckGatherer."""
+        done = self._acks.add(settlements)
+        self.far.wake()
+        return done
+
+    async def _settle_acks(self) -> None:
+        try:
+            await self._settled([])
+        finally:
+            self._acking = None
+        self.far.wake()
 
     def _parts(self, *, renews: bool) -> list[_Part]:
         """What one call is about: consumers first, then heads that wait, then what goes back."""
@@ -331,54 +371,29 @@ class FarTap:
         while claims and len(parts) < SETTLEMENTS_MAX:
             claim = claims.popleft()
             if claim.consumer.waiter.cancelled:
-                self.member.back.extend(claim.lease.rows)
+                self.member.back.extend(claim.lease.runs)
                 continue
-            (part,) = _settlements(claim.lease.rows, OUTCOME_EXTEND)
+            (part,) = settlements_of(claim.lease.runs, OUTCOME_EXTEND)
             if extension_ms := claim.consumer.duration_ms or own_ms:
                 part.extension.CopyFrom(_duration(extension_ms))
-            parts.append(_Part(part, claim.lease.rows, claim))
+            parts.append(_Part(part, claim.lease.runs, claim))
         if renews:
             self._window, self._all_taken = 1, False
             if self.member.holder is not None:  # their lease is a consumer's too, and ends when his part does
                 self.member.give_back()
-            for part in _settlements(self.member.heads, OUTCOME_EXTEND):
+            for part in settlements_of(self.member.heads, OUTCOME_EXTEND):
                 part.extension.CopyFrom(_duration(HEAD_MS))
-                rows = [row for row in self.member.heads if row.lease_id == part.lease_id]
-                parts.append(_Part(part, rows, None))
+                parts.append(_Part(part, [run for run in self.member.heads if run.lease_id == part.lease_id], None))
         back, self.member.back = self.member.back, []
-        returned = _settlements(back, OUTCOME_RELEASE)
-        parts += [_Part(part, [row for row in back if row.lease_id == part.lease_id], None) for part in returned]
+        returned = settlements_of(back, OUTCOME_RELEASE)
+        parts += [_Part(part, [run for run in back if run.lease_id == part.lease_id], None) for part in returned]
         return parts
 
     async def _settle(self, *, renews: bool) -> None:
-        from replica.services.proxies.far_manager import MastershipEnded  # as above
-
-        kept, parts = self._kept(), self._parts(renews=renews)
         asked_ms = monotonic_ms()
         try:
-            if kept is None or kept.standing.state == FAILED:
-                self._on_unsettled(parts)
-            elif parts:
-                request = SettleRequest(
-                    queue=self._target.queue,
-                    request_id=random_bytes(16),
-                    settlements=[part.settlement for part in parts],
-                )
-                reply: SettleResponse = await self._ask(kept, SETTLE, request, SettleResponse, CLAIM_S)
-                if len(reply.results) != len(parts):
-                    raise self._nonsense(f"{len(reply.results)} results for {len(parts)} settlements")
-                self._leased_ms = asked_ms if renews else self._leased_ms
-                for part, result in zip(parts, reply.results, strict=True):
-                    self._on_settled(part, result)
-        except MastershipEnded:
-            return
-        except TandemqError as error:
-            assert kept is not None, "nobody else is asked"
-            if not error.definite:
-                kept.manager.doubt(kept.standing)
-            self._on_unsettled(parts)
-            if error.definite and not error.retryable:
-                self.member.back.clear()  # there is no such queue, or nothing of it is given to this manager
+            if await self._settled(self._parts(renews=renews)) and renews:
+                self._leased_ms = asked_ms
         finally:
             self._settling = None
         if self._is_left:
@@ -387,40 +402,71 @@ class FarTap:
             self.far.pump({self.macro.queue_id})
             self.far.wake()
 
+    async def _settled(self, parts: Sequence[_Part]) -> bool:
+        """One call about these, which carries what streams have acknowledged meanwhile. True: it was answered."""
+        from replica.services.proxies.far_manager import MastershipEnded  # as above
+
+        kept, acks = self._kept(), self._acks.take(SETTLEMENTS_MAX - len(parts))
+        settlements = [*(part.settlement for part in parts), *(one for each in acks for one in each.settlements)]
+        try:
+            if kept is None or kept.standing.state == FAILED:
+                self._on_unsettled(parts)
+            elif settlements:
+                request = SettleRequest(queue=self._target.queue, request_id=random_bytes(16), settlements=settlements)
+                reply: SettleResponse = await self._ask(kept, SETTLE, request, SettleResponse, CLAIM_S)
+                if len(reply.results) != len(settlements):
+                    raise self._nonsense(f"{len(reply.results)} results for {len(settlements)} settlements")
+                for part, result in zip(parts, reply.results, strict=False):  # behind them is what was carried
+                    self._on_settled(part, result)
+                answer(acks, iter(reply.results[len(parts) :]))
+                return True
+        except MastershipEnded:
+            return False
+        except TandemqError as error:
+            assert kept is not None, "nobody else is asked"
+            if not error.definite:
+                kept.manager.doubt(kept.standing)
+            self._on_unsettled(parts)
+            if error.definite and not error.retryable:
+                self.member.back.clear()  # there is no such queue, or nothing of it is given to this manager
+        finally:
+            in_doubt(acks)
+        return False
+
     def _on_settled(self, part: _Part, result: SettleResult) -> None:
         refused = [(each.first, each.count) for each in result.refused]
-        left = [] if result.HasField("error") and not refused else settled_rows(part.rows, refused)
+        is_lost = result.HasField("error") and not refused
         if part.claim is not None:
-            self._deliver(part.claim, left)
+            self._deliver(part.claim, [] if is_lost else left_of(part.runs, refused))
         elif part.settlement.outcome == OUTCOME_EXTEND:
-            held = {row.index for row in left}
-            self.member.drop((row.lease_id, row.index) for row in part.rows if row.index not in held)
+            self.member.drop(part.settlement.lease_id, None if is_lost else refused)
 
     def _on_unsettled(self, parts: Sequence[_Part]) -> None:
         """Nobody has said what became of the leases: no consumer gets anything, and what may be held goes back."""
         for part in parts:
             if part.claim is not None:
                 self._deliver(part.claim, [])
-                self.member.back.extend(part.rows)
+                self.member.back.extend(part.runs)
             elif part.settlement.outcome == OUTCOME_RELEASE:
-                self.member.back.extend(part.rows)
+                self.member.back.extend(part.runs)
         self._give_back()
         self._settle_again_ms = monotonic_ms() + AGAIN_MS
-        del self.member.back[: -2 * WINDOW_MAX]  # the older ones return when their leases end
+        while count_of(self.member.back) > 2 * WINDOW_MAX:
+            del self.member.back[0]  # the older ones return when their leases end
 
-    def _deliver(self, claim: FarClaim, rows: Sequence[DeliveredMessage]) -> None:
+    def _deliver(self, claim: FarClaim, runs: Sequence[FarRun]) -> None:
         """These are leased to the consumer as long as it may have them; the others of its claim are lost to it."""
         far, consumer, member = self.far, claim.consumer, self.member
-        lost = len(claim.lease.rows) - len(rows)
+        lost = claim.lease.size - count_of(runs)
         member.count(returned=lost)
         if far.members.is_late() or not far.domain.mastership.commit.can_read or consumer.waiter.cancelled:
-            self.member.back.extend(rows)
+            self.member.back.extend(runs)
             return
         if lost and not consumer.one_shot:
             far.domain.consumers.take_back(consumer, lost)
-        if rows:
-            member.count(delivered=len(rows))
-            lease = claim.lease._replace(rows=rows)
+        if runs:
+            lease = claim.lease._replace(runs=runs)
+            member.count(delivered=lease.size)
             if consumer.one_shot:
                 consumer.waiter.answer(lease)
             else:
@@ -439,29 +485,11 @@ def parts_of(wanted: Sequence[int], most: int) -> list[int]:
     return parts
 
 
-def _lease_of(rows: Sequence[DeliveredMessage]) -> int:
-    return rows[0].lease_id if rows else 0
-
-
-def _is_sound(row: DeliveredMessage) -> bool:
-    time = row.enqueue_time
-    is_timed = 0 <= time.seconds < SECONDS_MAX and 0 <= time.nanos < 1_000_000_000
-    return 0 < row.lease_id < FAR_LEASE and 0 < row.index < 1 << 62 and is_timed
+def _lease_of(runs: Sequence[FarRun]) -> int:
+    return runs[0].lease_id if runs else 0
 
 
 def _duration(ms: int) -> Duration:
     made = Duration()
     made.FromMilliseconds(ms)
     return made
-
-
-def _settlements(rows: Iterable[DeliveredMessage], outcome: int) -> list[Settlement]:
-    """One a lease, with the indexes as ranges."""
-    made: dict[int, Settlement] = {}
-    for row in rows:
-        part = made.setdefault(row.lease_id, Settlement(lease_id=row.lease_id, outcome=outcome))  # type: ignore[arg-type]  # enum number
-        if part.ranges and part.ranges[-1].first + part.ranges[-1].count == row.index:
-            part.ranges[-1].count += 1
-        else:
-            part.ranges.append(IndexRange(first=row.index, count=1))
-    return list(made.values())

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from replica.machine.state.proxies import Proxies, Proxy
     from replica.node.members import Members
     from replica.operations.reports import Reports
+    from replica.services.proxies.far_acks import AckGatherer
     from replica.services.proxies.far_manager import FarManager
     from tandemq.finding.resolver import Resolver
 
@@ -52,6 +53,10 @@ class Keeper:
             if machine is not None and (found := machine.state.proxies.by_name.get(name)) is not None:
                 return found
         return None
+
+    def gatherer(self, domain: Domain, macro: str, proxy: str) -> AckGatherer | None:
+        """See FarMembers."""
+        return self.far[domain.shared.name].gatherer(macro, proxy)
 
     @property
     def any(self) -> bool:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from replica.core.domain import Domain
+    from replica.services.proxies.far_acks import AckGatherer
     from replica.services.proxies.far_manager import FarManager
     from replica.services.proxies.standing import ProxyStanding
 
@@ -26,3 +27,6 @@ class KeptProxies(Protocol):
 
     def of(self, domain: Domain, name: str) -> KeptProxy | None:
         """At its serving master; None: there is none of that name."""
+
+    def gatherer(self, domain: Domain, macro: str, proxy: str) -> AckGatherer | None:
+        """Of a member of a macro queue, by both names; None: nothing is leased there for that macro queue now."""

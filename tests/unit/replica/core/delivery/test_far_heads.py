@@ -5,22 +5,24 @@ The shell, which speaks with those managers, is the test.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replica.core.delivery.far_heads import AWAY, HEAD_MS, HEARD, IDLE, LATE, FarMember, settled_rows
+from replica.core.delivery.far_heads import AWAY, HEAD_MS, HEARD, IDLE, LATE, FarMember
+from replica.core.messages.far_bodies import runs_of
 from replica.core.state.calls import PendingCall
+from replica.core.state.far_runs import FarRun, left_of
 from replica.core.state.outcomes import QueueDone
 from replica.machine import ProxyCall
 from replica.machine.features import proxies
 from replica.machine.features.macros import ADD
 from tandemq.far_leases import far_lease, is_far, lease_there
 from tandemq.v1 import macro_service_pb2 as pb
-from tandemq.v1.message_pb2 import DeliveredMessage, Message
+from tandemq.v1.message_pb2 import DeliveredSegment, MessageBatch
+from tandemq.v1.queue_service_pb2 import DequeueResponse, EnqueueBatch
 from tests.support.clients import Waiter
 from tests.unit.replica.core.delivery.test_fan_in import CONSUMER, Taker, begun, change, send
 
@@ -68,12 +70,7 @@ def beside(
 
 def come(pair: Pair, member: FarMember, *indexes: int, lease_id: int = LEASE, at_ms: int = 1) -> None:
     """These were leased there; none: it has answered that there is nothing."""
-    entered = Timestamp()
-    entered.FromMilliseconds(at_ms)
-    rows = [
-        DeliveredMessage(index=index, lease_id=lease_id, message=Message(), enqueue_time=entered) for index in indexes
-    ]
-    member.keep(rows)
+    member.keep([_run(index, lease_id, at_ms) for index in indexes])
     member.set(HEARD)
     look(pair)
 
@@ -87,8 +84,12 @@ def look(pair: Pair) -> None:
     pair.quiesce()
 
 
+def indexes_of(runs: Iterable[FarRun]) -> list[int]:
+    return [run.index_at(place) for run in runs for place in range(run.start, run.end)]
+
+
 def claimed(member: FarMember) -> list[list[int]]:
-    return [[row.index for row in claim.lease.rows] for claim in member.claims]
+    return [indexes_of(claim.lease.runs) for claim in member.claims]
 
 
 def test_a_member_that_has_not_answered_holds_back_those_behind_it() -> None:
@@ -155,7 +156,7 @@ def test_a_delivery_has_messages_of_one_lease_and_no_more_than_its_credit() -> N
     come(pair, member, 4, lease_id=LEASE + 1)
     taker = Taker(pair, credit=2, lease_ms=LONG_MS)
     assert claimed(member) == [[1, 2]]
-    assert [row.index for row in member.heads] == [3, 4]
+    assert indexes_of(member.heads) == [3, 4]
     for _ in range(2):
         taker.ask()
     assert claimed(member) == [[1, 2], [3], [4]]
@@ -169,7 +170,7 @@ def test_a_lease_is_one_consumers_and_what_he_leaves_of_it_goes_back() -> None:
     Taker(pair, "c1", lease_ms=LONG_MS)
     Taker(pair, "c2", credit=5, lease_ms=LONG_MS)
     assert claimed(member) == [[1]]
-    assert ([row.index for row in member.back], member.state) == ([2, 3], IDLE), "in their order, so the third one too"
+    assert (indexes_of(member.back), member.state) == ([2, 3], IDLE), "in their order, so the third one too"
     come(pair, member, 2, 3, lease_id=LEASE + 2)
     assert claimed(member) == [[1], [2, 3]]
 
@@ -178,14 +179,14 @@ def test_what_is_left_of_a_short_lease_goes_back_at_once() -> None:
     pair, member = beside(low=1)
     come(pair, member, 1, 2)
     Taker(pair, lease_ms=200)
-    assert (claimed(member), [row.index for row in member.back]) == ([[1]], [2])
+    assert (claimed(member), indexes_of(member.back)) == ([[1]], [2])
     assert pair.master is not None
     machine = pair.master.core.shared.machine
     assert machine is not None
     machine.state.named("low").config.lease_duration.FromMilliseconds(HEAD_MS - 1)
     come(pair, member, 3, 4)
     Taker(pair, "c2", lease_ms=0)
-    assert (claimed(member)[-1], [row.index for row in member.back]) == ([3], [2, 4]), "as the queue here has it"
+    assert (claimed(member)[-1], indexes_of(member.back)) == ([3], [2, 4]), "as the queue here has it"
 
 
 def test_ages_are_compared_with_what_is_here() -> None:
@@ -240,8 +241,7 @@ def test_leases_of_other_managers_are_none_of_those_here() -> None:
     assert not is_far(LEASE)
     assert not is_far((1 << 63) - 1), "the last lease of the last epoch"
     assert lease_there(far_lease(LEASE)) == LEASE
-    rows = [DeliveredMessage(index=index) for index in (1, 2, 3)]
-    assert [row.index for row in settled_rows(rows, [(2, 1)])] == [1, 3]
+    assert indexes_of(left_of([_run(index, LEASE, 1) for index in (1, 2, 3)], [(2, 1)])) == [1, 3]
 
 
 def test_a_member_whose_heads_are_taken_is_asked_before_those_behind_it() -> None:
@@ -256,10 +256,11 @@ def test_a_member_whose_heads_are_taken_is_asked_before_those_behind_it() -> Non
     assert taker.got == ["low"]
 
 
-def _row(index: int, lease_id: int, at_ms: int) -> DeliveredMessage:
-    entered = Timestamp()
-    entered.FromMilliseconds(at_ms)
-    return DeliveredMessage(index=index, lease_id=lease_id, message=Message(), enqueue_time=entered)
+def _run(index: int, lease_id: int, at_ms: int) -> FarRun:
+    batch = EnqueueBatch(messages=MessageBatch(payloads=[b""])).SerializeToString()
+    segment = DeliveredSegment(batch=batch, first_index=index, enqueue_time_ms=at_ms)
+    (run,) = runs_of(DequeueResponse(lease_id=lease_id, segments=[segment]))
+    return run
 
 
 STEPS = st.lists(
@@ -275,41 +276,42 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_the_head_says_how_many_are_like_it_whatever_came_and_went(steps: list[tuple[str, Any]]) -> None:
-    member, number = FarMember(1, "p", "//west/orders", Counter()), 0
+    member, number = FarMember(1, "p", "//west/orders", Counter()), 1
     for what, value in steps:
         if what == "keep":
-            member.keep([_row(number + at, *each) for at, each in enumerate(value)])
+            member.keep([_run(number + at, *each) for at, each in enumerate(value)])
             number += len(value)
         elif what == "take" and member.heads:
             member.take(value, 1 << 20)
         elif what == "drop":
-            member.drop([(row.lease_id, row.index) for row in member.heads if row.index == value])
+            member.drop(next((run.lease_id for run in member.heads if run.index_at(0) == value), 0), [(value, 1)])
         elif what == "back":
             member.give_back()
-        likes = [(row.lease_id, row.enqueue_time.ToMilliseconds()) for row in member.heads]
+        likes = [(run.lease_id, run.age) for run in member.heads]
         alike = next((at for at, each in enumerate(likes) if each != likes[0]), len(likes))
+        assert member.held == len(member.heads)
         head = member.head()
         assert (head.messages if head is not None else 0) == alike
 
 
-class Counted(deque[DeliveredMessage]):
+class Counted(deque[FarRun]):
     """Counts what is looked at."""
 
     looks = 0
 
-    def __iter__(self) -> Iterator[DeliveredMessage]:
-        for row in super().__iter__():
+    def __iter__(self) -> Iterator[FarRun]:
+        for run in super().__iter__():
             self.looks += 1
-            yield row
+            yield run
 
 
 def test_those_that_are_alike_are_counted_once_and_not_at_each_choice() -> None:
     member, heads = FarMember(1, "p", "//west/orders", Counter()), Counted()
     member.heads = heads
-    member.keep([_row(index, LEASE, 1) for index in range(1_000)])
+    member.keep([_run(index, LEASE, 1) for index in range(1, 1_001)])
     for left in range(1_000, 0, -1):
         head = member.head()
         assert head is not None
         assert head.messages == left
         member.take(1, 1 << 20)
-    assert heads.looks == 1_000
+    assert heads.looks == 2_000, "as they came, and before the first choice"

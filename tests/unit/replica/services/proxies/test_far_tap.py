@@ -15,6 +15,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from replica.core.delivery.far_heads import AWAY, HEAD_MS, HEARD, LATE, MISFIT, FarMember
+from replica.core.messages.far_bodies import runs_of
 from replica.core.state.outcomes import FarLease, Moved
 from replica.services.proxies.far_heads import FarMembers
 from replica.services.proxies.far_tap import CALLS_AT_ONCE, parts_of
@@ -27,17 +28,20 @@ from tandemq.v1.common_pb2 import Error, IndexRange, Reason
 from tandemq.v1.message_pb2 import DeliveredMessage, Message
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY, QueueConfig
 from tandemq.v1.queue_service_pb2 import (
+    DELIVERY_FORMAT_SEGMENTS,
+    OUTCOME_ACK,
     OUTCOME_EXTEND,
     OUTCOME_RELEASE,
     DequeueRequest,
     DequeueResponse,
+    Settlement,
     SettleRequest,
     SettleResponse,
     SettleResult,
 )
 from tests.support.until import until
 from tests.unit.replica.core.delivery.test_fan_in import Taker, send
-from tests.unit.replica.core.delivery.test_far_heads import LEASE, beside
+from tests.unit.replica.core.delivery.test_far_heads import LEASE, LONG_MS, beside, indexes_of
 
 LOST = Error(reason=Reason.REASON_LEASE_LOST, message="it ended")
 
@@ -60,6 +64,10 @@ class West:
         self.lost: set[int] = set()
         """Indexes whose lease has ended there."""
         self.away: Exception | None = None
+        self.waiting = 0
+        """Calls that have waited for that."""
+        self.settle_calls: list[int] = []
+        """Settlements of each."""
         self.silent: asyncio.Event | None = None
         """Until it is set nothing is answered."""
         self.short = False
@@ -72,10 +80,12 @@ class West:
 
     async def ask(self, _path: str, data: bytes, reply: object, *_more: Any) -> Any:
         if self.silent is not None:
+            self.waiting += 1
             await self.silent.wait()
         if self.away is not None:
             raise self.away
         if reply is SettleResponse:
+            self.settle_calls.append(len(SettleRequest.FromString(data).settlements))
             results = [self._settle(each) for each in SettleRequest.FromString(data).settlements]
             return SettleResponse(results=results[self.short :])
         request = DequeueRequest.FromString(data)
@@ -131,7 +141,7 @@ class East:
         await until(is_so, text)
 
     def given(self, taker: Taker) -> list[list[int]]:
-        return [[row.index for row in each.rows] for each in taker.waiter.answers if isinstance(each, FarLease)]
+        return [indexes_of(each.runs) for each in taker.waiter.answers if isinstance(each, FarLease)]
 
 
 def shows(east: East, why: str) -> bool:
@@ -214,7 +224,7 @@ async def test_what_nobody_waits_for_any_more_goes_back(east: East) -> None:
     taker = Taker(east.pair, credit=0)
     taker.consumer.credit_messages = 1
     east.member.set(HEARD)
-    east.member.keep(rows(1).messages)
+    east.member.keep(runs_of(rows(1)))
     taker.consumer.credit_messages = 0
     await east.until(lambda: (OUTCOME_RELEASE, [1], 0) in east.west.settled, "it is released")
     assert not east.member.heads
@@ -259,13 +269,79 @@ async def test_more_are_taken_at_once_while_all_are_delivered(east: East) -> Non
     taker = Taker(east.pair, credit=63)
     await east.until(lambda: sum(map(len, east.given(taker))) == 63, "all are delivered")
     sizes = [each.max_messages for each in east.west.taken]
-    assert sizes[:5] == [1, 2, 4, 8, 16]
+    assert sizes[:3] == [1, 8, 54]
+    assert {each.format for each in east.west.taken} == {DELIVERY_FORMAT_SEGMENTS}
+
+
+def stream(east: East, credit: int) -> Taker:
+    """A consumer that stays."""
+    taker = Taker(east.pair, credit=credit, lease_ms=LONG_MS)
+    taker.consumer.one_shot = False
+    taker.waiter.deliver = taker.waiter.answer  # type: ignore[method-assign, assignment]  # a Taker's waiter is a call's
+    return taker
+
+
+async def test_more_is_leased_while_a_stream_is_at_work_and_goes_back_unless_it_comes(east: East) -> None:
+    """Else each delivery waits for the other manager. Of one message at first nothing is leased ahead."""
+    east.west.has = list(range(1, 200))
+    taker = stream(east, 9)
+    await east.until(lambda: sum(map(len, east.given(taker))) == 9, "all that it may have is delivered")
+    await east.until(lambda: east.member.held > 0, "more is leased")
+    assert east.west.taken[-1].max_messages == 2 * 8
+    taker.consumer.credit_messages = 4
+    await east.until(lambda: sum(map(len, east.given(taker))) == 13, "it is given at once what is there")
+    assert east.member.held > 0
+    await east.until(
+        lambda: sum(len(each) for what, each, _ in east.west.settled if what == OUTCOME_RELEASE) > 0, "back"
+    )
+    assert not east.member.heads, "nobody has come for it"
+
+
+async def test_what_streams_acknowledge_goes_with_calls_that_are_made_anyway(east: East) -> None:
+    east.west.has = [1]
+    taker = stream(east, 1)
+    await east.until(lambda: bool(east.given(taker)), "it is delivered")
+    gatherer = east.far.gatherer("m", "p")
+    assert gatherer is not None
+    assert east.far.gatherer("m", "nobody") is None
+    east.west.silent, calls = asyncio.Event(), len(east.west.settled)
+    first, second, third = (gatherer.gather([acknowledged(number)]) for number in (1, 2, 3))
+    await east.until(lambda: east.west.waiting > 0, "a call is under way")
+    fourth = gatherer.gather([acknowledged(4)])
+    east.west.silent.set()
+    await east.until(lambda: all(each.done() for each in (first, second, third, fourth)), "all are answered")
+    assert [each.result()[0].settled for each in (first, fourth)] == [1, 1]  # type: ignore[index]  # there is a result
+    assert [each[1] for each in east.west.settled[calls:]] == [[1], [2], [3], [4]]
+    assert east.west.settle_calls[-2:] == [3, 1]
+
+
+async def test_an_acknowledgement_of_which_nobody_knows_goes_again_by_itself(east: East) -> None:
+    east.west.has = [1]
+    taker = stream(east, 1)
+    await east.until(lambda: bool(east.given(taker)), "it is delivered")
+    gatherer = east.far.gatherer("m", "p")
+    assert gatherer is not None
+    east.west.away = error_of("MANAGER_UNREACHABLE", "cut off").in_doubt()
+    done = gatherer.gather([acknowledged(1)])
+    await east.until(done.done, "the call has failed")
+    assert done.result() is None
+    east.west.away, east.west.silent = None, asyncio.Event()
+    done = gatherer.gather([acknowledged(1)])
+    await east.until(lambda: east.west.waiting > 0, "a call is under way")
+    waits = gatherer.gather([acknowledged(1)])
+    for tap in east.far.taps.values():
+        tap.close()
+    await east.until(lambda: done.done() and waits.done(), "a master that is none any more leaves nobody waiting")
+    assert done.result() is waits.result() is None
+
+
+def acknowledged(index: int) -> Settlement:
+    return Settlement(lease_id=LEASE, outcome=OUTCOME_ACK, ranges=[IndexRange(first=index, count=1)])
 
 
 def test_settlements_there_have_an_identity_of_the_caller_and_the_member() -> None:
     """A repetition over both failovers is one there, and two members of one call are two."""
     from replica.services.proxies.far_settling import _request  # what a call is made of
-    from tandemq.v1.queue_service_pb2 import Settlement
 
     def kept(target: str) -> Any:
         return SimpleNamespace(standing=SimpleNamespace(proxy=SimpleNamespace(target=target)))
