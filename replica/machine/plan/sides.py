@@ -94,6 +94,10 @@ def next_given(of: QueueState, side: QueueState) -> Portion | None:
     first, below = side.next_index, min(of.visible_end + 1, side.next_index + READY_MAX - ready)
     if first >= below or ready * 2 > READY_MAX:
         return None
+    if of.selection is None:
+        count, size = of.segments.whole(first, below, GIVEN_BYTES_MAX)
+        if count:
+            return Portion(first, count, size)
     has_more = below <= of.visible_end
     count = size = 0
     for part in _given_parts(of, first, below):

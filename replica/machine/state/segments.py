@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import NamedTuple
 
 PRIORITIES = 10
@@ -167,7 +168,28 @@ class Segments:
                     expiry = block.expiries[row] if block.expiries else 0
                     log_index, size = block.logs[row], block.sizes[row]
                     yield Part(log_index, low, high, low - first, count, live, size, expiry, extra)
+                if first + count >= end:
+                    return
             first_row = 0
+
+    def whole(self, start: int, end: int, bytes_max: int) -> tuple[int, int]:
+        """As many whole segments from `start` on as lie next to each other before `end` and fit, of one block: their
+        messages and payload bytes. 0 messages: none fits, or something of them is gone; `parts` says more.
+        """
+        at, row = self._find(start)
+        if at < 0 or self._blocks[at].firsts[row] != start:
+            return 0, 0
+        block = self._blocks[at]
+        firsts, counts = block.firsts, block.counts
+        below = bisect_left(firsts, end, row)
+        if firsts[below - 1] + counts[below - 1] > end:
+            below -= 1
+        sizes = list(accumulate(block.sizes[row:below]))
+        below = row + bisect_right(sizes, bytes_max)
+        if below == row or block.lives[row:below] != counts[row:below]:
+            return 0, 0
+        messages = firsts[below - 1] + counts[below - 1] - start
+        return (messages, sizes[below - 1 - row]) if messages == sum(counts[row:below]) else (0, 0)
 
     def take(self, start: int, end: int, freed: list[int]) -> int:
         """Messages leave the queue; all of them must be in it. Adds log indexes that have none left; returns bytes."""

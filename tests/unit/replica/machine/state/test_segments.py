@@ -81,3 +81,45 @@ def test_taking_what_has_gone_is_a_broken_invariant():
     made.take(1, 3, freed)
     with pytest.raises(AssertionError):
         made.take(1, 2, freed)
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "bytes_max", "expected"),
+    [
+        (1, 11, 1_000, (10, 100)),
+        (3, 11, 1_000, (8, 80)),
+        (1, 11, 99, (8, 80)),  # whole ones alone
+        (1, 10, 1_000, (8, 80)),
+        (2, 11, 1_000, (0, 0)),  # in the middle of one
+        (1, 11, 19, (0, 0)),
+        (1, 2, 1_000, (0, 0)),
+        (11, 13, 1_000, (0, 0)),  # a gap lies in front of the last one
+    ],
+)
+def test_whole_segments_that_fit_are_counted_at_once(start, end, bytes_max, expected):
+    made = Segments()
+    for number in range(5):
+        made.append(1 + number * 2, 1 + number, 2, 20)
+    made.append(12, 6, 2, 20)
+    assert made.whole(start, end, bytes_max) == expected
+
+
+def test_what_has_lost_a_message_is_not_whole():
+    made = filled(3)
+    assert made.whole(1, 7, 1 << 20)[0] == 6
+    made.take(3, 4, [])
+    assert made.whole(1, 7, 1 << 20)[0] == 0
+
+
+def test_segments_that_do_not_lie_next_to_each_other_are_not_whole():
+    made = Segments()
+    made.append(1, 1, 2, 20)
+    made.append(4, 2, 2, 20)
+    assert made.whole(1, 6, 100) == (0, 0)
+    assert made.whole(1, 3, 100) == (2, 20)
+
+
+def test_whole_segments_are_those_of_one_block():
+    made = filled(BLOCK_ROWS + 1)
+    assert made.whole(1, BLOCK_ROWS * 2 + 3, 1 << 30)[0] == BLOCK_ROWS * 2
+    assert made.whole(BLOCK_ROWS * 2 + 1, BLOCK_ROWS * 2 + 3, 1 << 30)[0] == 2
