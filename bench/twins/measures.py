@@ -54,9 +54,7 @@ class Size:
 
     turns: int = 9
     batches: int = 100  # that enter, in a turn
-    delivered: int = (
-        200_000  # messages that are consumed, in a turn: what members do in the second at its end hardly counts
-    )
+    delivered: int = 200_000  # messages that are consumed, in a turn: the second at its end hardly counts
     replayed: int = 100_000  # inputs that a twin replays, in a turn
     credit: int = 20_000  # of each consumer, of whichever queue: that of `tandemq.twin`
 
