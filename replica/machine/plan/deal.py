@@ -24,7 +24,7 @@ from replica.machine.plan.entering import entering, memberless, nobody_takes
 from replica.machine.plan.fan_in import check_takes
 from replica.machine.plan.in_turn import DealingTurns, InTurn, deal_in_turn
 from replica.machine.plan.members import queues_of
-from replica.machine.plan.owners import check_entering
+from replica.machine.plan.owners import check_entering, without_room
 from replica.machine.plan.reply_copies import check_reply_tos
 from replica.machine.plan.weighed import ByWeight, table_in_force
 from replica.machine.state.errors import Refused
@@ -36,6 +36,9 @@ from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
 from tandemq.v1 import macro_service_pb2 as pb
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+
+_TO_THE_ONE = frozenset({pb.MACRO_POLICY_BY_GROUP, pb.MACRO_POLICY_DUPLICATE})
+"""Policies that pass over no member, whatever it has room for."""
 
 
 def plan_any(state: State, now_ms: int, call: EnqueueCall) -> EnqueuePlan:
@@ -57,10 +60,29 @@ def plan_deal(
     figures, the members, the best one first. `far`: of members at other managers.
     """
     plan = _planned(state, now_ms, macro, call, lines, ranked, far)
-    if isinstance(plan, Fresh):
-        header = plan.header
-        check_entering(state, header.txn.enqueues if header.HasField("txn") else (header.enqueue,))
+    if not isinstance(plan, Fresh):
+        return plan
+    try:
+        check_entering(state, _ops(plan))
+    except Refused:
+        over = set() if macro.policy in _TO_THE_ONE else _over(state, macro, call)
+        again = _planned(state, now_ms, macro, call, {*lines, *over}, ranked, far) if over else plan
+        if not isinstance(again, Fresh) or any(op.queue_id in over for op in _ops(again)):
+            raise  # nobody has room for it: what its owner may store stands for the whole batch
+        check_entering(state, _ops(again))
+        return again
     return plan
+
+
+def _ops(plan: Fresh) -> Sequence[record_pb2.EnqueueOp]:
+    header = plan.header
+    return header.txn.enqueues if header.HasField("txn") else (header.enqueue,)
+
+
+def _over(state: State, macro: MacroQueue, call: EnqueueCall) -> set[int]:
+    """Members whose owner may not store so much more: those are passed over, as full ones are."""
+    of_all = macro.policy == pb.MACRO_POLICY_DUPLICATE_BEST_EFFORT
+    return without_room(state, queues_of(state, macro.by_priority()), call.columns.payload_bytes, each=of_all)
 
 
 def _planned(

@@ -58,6 +58,24 @@ def check_stored(state: State, entering: Iterable[tuple[QueueState, int]]) -> No
             _check_room(owner, state.owners.by_name[owner], quota, size)
 
 
+def without_room(state: State, queues: Iterable[QueueState], size: int, *, each: bool) -> set[int]:
+    """Numbers of those whose owner may not store `size` payload bytes more. `each`: all of them are to get as much, the
+    first ones first; else one of them is.
+    """
+    found: set[int] = set()
+    more: dict[str, int] = {}
+    for queue in queues:
+        owner = queue.config.owner
+        quota = state.limits.kept_quotas.of(owner) if queue.owned is not None else None
+        if queue.owned is None or quota is None or not quota.stored:
+            continue
+        if queue.owned.bytes + more.get(owner, 0) + size > quota.stored:
+            found.add(queue.queue_id)
+        elif each:
+            more[owner] = more.get(owner, 0) + size
+    return found
+
+
 def _more(state: State, op: record_pb2.EnqueueOp, leaving: Mapping[int, Departing]) -> int:
     queue, gone = state.queues[op.queue_id], leaving.get(op.queue_id)
     dropped = leaving_of(queue, [(each.first, each.first + each.count) for each in op.dropped])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import FileDescriptor
@@ -34,7 +36,17 @@ from replica.machine.state.kept_quotas import KeptQuota, KeptQuotas
 from replica.machine.state.state import State
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2, queue_service_pb2
-from tandemq.v1.macro_service_pb2 import MACRO_POLICY_ROUND_ROBIN, RELATIONSHIP_PRODUCER
+from tandemq.v1.macro_service_pb2 import (
+    MACRO_POLICY_BY_GROUP,
+    MACRO_POLICY_DUPLICATE,
+    MACRO_POLICY_DUPLICATE_BEST_EFFORT,
+    MACRO_POLICY_FASTEST_RESPONSE,
+    MACRO_POLICY_FIRST_AVAILABLE,
+    MACRO_POLICY_ROUND_ROBIN,
+    MACRO_POLICY_SHORTEST_QUEUE,
+    RELATIONSHIP_PRODUCER,
+    MacroPolicy,
+)
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tests.unit.replica.machine.driver import ACK, MEMBERS, Driver, batch_of, columns_of, ranges_of
 
@@ -211,26 +223,66 @@ def test_a_unit_is_counted_whole_with_what_it_takes_out() -> None:
     assert agree(driver) == {BILLING: (2, 100, 0)}
 
 
-def test_what_a_macro_queue_deals_counts_at_its_members() -> None:
-    driver = driver_of(stored=100)
-    make(driver, "q")
+def macro_over(driver: Driver, policy: MacroPolicy, *members: str) -> Callable[[int], EnqueuePlan]:
+    """What sends 60 bytes to it, by a number."""
     state = driver.master.state
-    policy = MACRO_POLICY_ROUND_ROBIN
     made = MacroCall(CREATE, "all", b"", 0, relationship=RELATIONSHIP_PRODUCER, policy=policy)
-    for call in (made, MacroCall(ADD, "all", b"", 0, queue="q")):
-        header = driver.plan(lambda call=call: plan_macro(state, driver.now_ms, call))  # type: ignore[misc]
-        driver.order(header)
+    for call in (made, *(MacroCall(ADD, "all", b"", 0, queue=name) for name in members)):
+        driver.order(driver.plan(lambda call=call: plan_macro(state, driver.now_ms, call)))  # type: ignore[misc]
 
     def sent(number: int) -> EnqueuePlan:
         call = EnqueueCall("all", b"p", number, columns_of(batch_of([60], queue="all")), "a")
         plan: EnqueuePlan = driver.plan(lambda: plan_deal(state, driver.now_ms, state.macros.by_name["all"], call))
         return plan
 
+    return sent
+
+
+def test_what_a_macro_queue_deals_counts_at_its_members() -> None:
+    driver = driver_of(stored=100)
+    make(driver, "q")
+    sent = macro_over(driver, MACRO_POLICY_ROUND_ROBIN, "q")
     plan = sent(1)
     assert isinstance(plan, Fresh)
     driver.order(plan.header)
     assert agree(driver) == {BILLING: (1, 60, 0)}
     exceeded(driver.refusal(lambda: sent(2)), "stored", 100)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        MACRO_POLICY_ROUND_ROBIN,
+        MACRO_POLICY_FIRST_AVAILABLE,
+        MACRO_POLICY_SHORTEST_QUEUE,
+        MACRO_POLICY_FASTEST_RESPONSE,
+        MACRO_POLICY_DUPLICATE_BEST_EFFORT,
+    ],
+)
+def test_a_member_whose_owner_may_store_no_more_is_passed_over(policy: MacroPolicy) -> None:
+    driver = driver_of(KeptQuota(stored=250), stored=100)
+    make(driver, "q")
+    make(driver, "r")
+    make(driver, "s", SHOP)
+    sent = macro_over(driver, policy, "q", "r", "s")
+    most = 4 if policy == MACRO_POLICY_DUPLICATE_BEST_EFFORT else 5
+    for number in range(1, most + 1):
+        plan = sent(number)
+        assert isinstance(plan, Fresh)
+        driver.order(plan.header)
+    assert {name: size for name, (_, size, _) in agree(driver).items()} == {BILLING: 60, SHOP: 240}
+    refused = driver.refusal(lambda: sent(most + 1))
+    assert (refused.reason, refused.metadata["quota"]) == (QUOTA_EXCEEDED, "stored")
+
+
+@pytest.mark.parametrize("policy", [MACRO_POLICY_DUPLICATE, MACRO_POLICY_BY_GROUP])
+def test_what_is_for_the_one_member_or_for_all_is_refused_where_that_ones_owner_may_store_no_more(
+    policy: MacroPolicy,
+) -> None:
+    driver = driver_of(stored=50)
+    make(driver, "q")
+    sent = macro_over(driver, policy, "q")
+    exceeded(driver.refusal(lambda: sent(1)), "stored", 50)
 
 
 def test_a_reaction_that_makes_messages_larger_finds_no_more_room_than_a_send() -> None:
