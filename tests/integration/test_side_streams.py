@@ -163,6 +163,37 @@ async def test_settlements_in_odd_orders_and_of_what_nobody_was_given(pair: Clus
         await given_all(there, queue)
 
 
+async def test_what_waits_for_a_process_is_settled_when_it_says_so_and_at_its_side_alone(
+    pair: Cluster, client: aio.Client, queue: str
+) -> None:
+    """It may have been given it by a member that died before that was on its disk, and have acted on it."""
+    master, replica = await roles(pair)
+    async with raw_to(pair.endpoint(replica), pair.endpoint(master)) as (here, there):
+        other = Stream(there, queue, b"other")  # has all of it selected, where that is asked
+        assert await other.begin(COUNT) == ""
+        other_lease, _ = await other.delivered(COUNT)
+        stream = Stream(here, queue)
+        assert await stream.begin(2) == ""
+        lease_id, indexes = await stream.delivered(2)
+        assert indexes == [1, 2]
+
+        async def waits() -> bool:
+            return (await stream.settle(lease_id, 4, OUTCOME_ACK, 2)) == (2, "")
+
+        await until(waits, "the side has what is committed")
+        await stream.credit(COUNT)
+        assert (await stream.delivered(4))[1] == [3, 6, 7, 8], "what it says that it has done does not come"
+        assert await other.settle(other_lease, 1, OUTCOME_ACK, COUNT) == (COUNT, "")
+        assert await stream.settle(lease_id, 1, OUTCOME_ACK, 2) == (2, "")
+
+        async def is_gone() -> bool:
+            return (await client.get_queue(queue)).length == COUNT - 2
+
+        await until(is_gone, "messages 1 and 2 go, which both have settled")
+        stream.close()
+        other.close()
+
+
 async def test_a_side_is_settled_on_its_stream_and_nowhere_else(pair: Cluster, client: aio.Client, queue: str) -> None:
     master, replica = await roles(pair)
     async with raw_to(pair.endpoint(replica), pair.endpoint(master)) as (here, there):

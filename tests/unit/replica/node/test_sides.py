@@ -252,6 +252,31 @@ async def test_k1_what_a_crash_takes_back_of_a_side_is_given_again(member: Membe
     assert again.indexes == list(range(1, SETTLED_TOGETHER + 2))[:100]
 
 
+async def test_k1_what_was_done_under_a_lease_that_a_crash_took_is_settled_all_the_same(member: Member) -> None:
+    """So what nobody holds is settled under any lease: which of it was given before the crash no disk says. What the
+    side has not been given itself is not.
+    """
+    process, consumer = member.consume()
+    consumer.credit_messages = 2
+    member.driver.send(5)
+    member.sides.on_moved()
+    ((lease_id, given),) = process.given
+    await member.restart()
+    member.sides.on_moved()
+    member.flush()
+    name = member.sides.open(member.pair, member.queue, anew=True, client_id=b"twin", connection="")
+    assert name is not None, "its side is there again"
+    member.settle(process, lease_id, given[0], last=given[-1])
+    member.settle(process, lease_id, 6)
+    member.flush()
+    first, beyond = (answer for answer in process.answers if isinstance(answer, SettleDone))
+    assert [result.settled for result in first.results] == [len(given)]
+    (result,) = beyond.results
+    assert (result.settled, result.error.reason) == (0, Reason.REASON_LEASE_LOST)
+    again, _ = member.consume()
+    assert again.indexes == [index for index in range(1, 6) if index not in given]
+
+
 async def test_few_messages_are_settled_at_once_with_all_that_waits(member: Member) -> None:
     process, _ = member.consume()
     member.driver.send(2)
