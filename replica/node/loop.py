@@ -124,6 +124,8 @@ class Node:
         self.clock = DomainClock()
         self._paired: list[Domain] = []
         self._paired_of = 0
+        self.peer_protocol = 0
+        """The newest that the connected peer speaks; 0: none is connected."""
         self.steps = Steps()
         self.sides = Sides(self)
         self._flushed: list[asyncio.Future[None]] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from replica.peer.session import PROTOCOL_MAX, PROTOCOL_MIN
+from replica.node.protocols import spoken
 from tandemq.peer.v1.peer_service_pb2 import Hello
 
 if TYPE_CHECKING:
@@ -23,14 +23,15 @@ class Greeter:
 
     def hello(self) -> Hello:
         """As things stand."""
+        protocols = spoken(self._node)
         return Hello(
             pair=self._config.pair,
             member=self._config.member,
             instance_id=self._instance,
             incarnation=self._start,
             process_id=self._process_id,
-            protocol_min=PROTOCOL_MIN,
-            protocol_max=PROTOCOL_MAX,
+            protocol_min=protocols.oldest,
+            protocol_max=protocols.newest,
             endpoint=self._config.endpoint,
             domains=[domain.hello() for domain in self._node.paired()],
         )

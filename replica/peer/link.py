@@ -312,12 +312,14 @@ class PeerLink:
         self.left = False
         self.refused = False
         self.last_refusal = ""
+        self.node.peer_protocol = hello.protocol_max
         log.info("connected to %s, incarnation %d", hello.member, hello.incarnation)
         self._reports.on_link(f"connected to {hello.member}, start {hello.incarnation} of it")
         try:
             await session.run(hello)
         finally:
             self._current.session = None
+            self.node.peer_protocol = 0
             self.left = session.peer_left
             self.heard_ms, self.why_over = session.heard_ms, session.why
             self._over.set()

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("tandemq.session")
 
-PROTOCOL_MIN = PROTOCOL_MAX = 1
 FRAMES_UNANSWERED_MAX = 2
 """Frames of live records towards the peer: one is committed there while the next one travels."""
 
@@ -72,11 +71,11 @@ def check_hello(frame: PeerFrame, own: Hello, expected_member: str) -> None:
     if hello.incarnation >= NUMBER_MAX:
         text = f"the caller is start {hello.incarnation}; no member starts so often, {NUMBER_MAX} times"
         raise PeerRefused(Reason.REASON_BAD_REQUEST, text)
-    if hello.protocol_min > PROTOCOL_MAX or hello.protocol_max < PROTOCOL_MIN:
+    if hello.protocol_min > own.protocol_max or hello.protocol_max < own.protocol_min:
         raise PeerRefused(
             Reason.REASON_NEWER_FORMAT,
             f"the peer speaks protocol {hello.protocol_min} to {hello.protocol_max}, "
-            f"this member {PROTOCOL_MIN} to {PROTOCOL_MAX}; upgrade the older one",
+            f"this member {own.protocol_min} to {own.protocol_max}; upgrade the older one",
         )
 
 

@@ -38,7 +38,7 @@ NEXT_STEPS = MappingProxyType(
         "DIRECTORY_IN_USE": "another manager has this data directory; stop it, or give each its own",
         "PORT_IN_USE": "stop what listens there, or choose other ports",
         "WRONG_PAIR": "compare manager.pair in both members' configuration",
-        "NEWER_FORMAT": "start the newer version that wrote this directory",
+        "NEWER_FORMAT": "start the newer version that wrote this directory, or upgrade the member that is older",
     }
 )
 GENERAL_STEPS = MappingProxyType(

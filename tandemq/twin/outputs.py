@@ -113,7 +113,7 @@ class Outputs:
         self._pending.clear()
         self._messages = self._bytes = self._equal = 0
         if self.last < sent:
-            raise self._missing(sent)
+            raise self._missing(self.last, sent)
         self._ahead = deque((number, digest) for number, digest in known.items() if number >= max(sent, 1))
         self.passed(index)
 
@@ -256,24 +256,35 @@ class Outputs:
             self.counts.duplicates += 1
         else:
             self.counts.sent += sum(len(each.outputs) for each in unit)
-            if not self.counts.divergences:
+            if self._equal == self.last and not self.counts.divergences:
                 self._equal = number  # this process was first: what it made is what counts
-        self._forget(max(number, done.last_number))
+        last = number
+        if done.last_number > number:  # the answer has the digest of `number` alone
+            state = await self._client.writer_state(self._writer, digests=True)
+            last = state.batch if state is not None else done.last_number
+            self._hear(last, state.digests.get(last) if state is not None else None)
+        self._forget(last)
 
     def _on_gap(self, error: TandemqError) -> None:
         """The twin was first with some of it, or with more."""
         last = int(error.metadata["last_number"])
         if last < self.last:
-            raise self._missing(self.last) from error
+            raise self._missing(last, self.last) from error
         if last == self.last:
             raise error  # something else is under way under this name
         self.counts.duplicates += 1
-        if (digest := error.metadata.get("last_digest")) is not None:
-            if last > self.index:
-                self._ahead.append((last, int(digest, 16)))
-            else:
-                self._compare(last, self._as_of(last), int(digest, 16))
+        digest = error.metadata.get("last_digest")
+        self._hear(last, int(digest, 16) if digest is not None else None)
         self._forget(last)
+
+    def _hear(self, last: int, digest: int | None) -> None:
+        """The twin is as far as `last`: it is compared there, and this process sends nothing before."""
+        if digest is None:
+            return
+        if last > self.index:
+            self._ahead.append((last, digest))
+        else:
+            self._compare(last, self._as_of(last), digest)
 
     def _as_of(self, number: int) -> int:
         found = self._base
@@ -301,10 +312,10 @@ class Outputs:
         )
         return OutputsOfOthers("WRITER_TAKEN", text, query_id=owner)
 
-    def _missing(self, wanted: int) -> OutputsMissing:
+    def _missing(self, known: int, wanted: int) -> OutputsMissing:
         text = (
-            f"the pair knows outputs of {self._writer} up to input {self.last}, and this process those up to {wanted} "
+            f"the pair knows outputs of {self._writer} up to input {known}, and this process those up to {wanted} "
             "as sent: its writer was released, or an older copy of the pair was put back; begin with new state, or "
             "under another name"
         )
-        return OutputsMissing("TWIN_OUTPUTS", text, last=str(self.last), wanted=str(wanted))
+        return OutputsMissing("TWIN_OUTPUTS", text, last=str(known), wanted=str(wanted))

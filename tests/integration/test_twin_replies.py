@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,13 @@ from tandemq import aio
 from tandemq.config import Limits
 from tandemq.errors import AlreadyExists, TandemqError
 from tandemq.twin import Output, TwinFault, TwinInput, TwinsDiffer
+from tandemq.twin.digests import Compared
+from tandemq.twin.outputs import OutputCounts
+from tandemq.twin.replies import AT_ONCE, Replies
 from tandemq.v1 import pair_service_pb2 as pair_pb
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.support import raw_to, roles
+from tests.integration.support import new_name, raw_to, roles
 from tests.integration.twin_pairing import Pairing, State, pairing
 from tests.support.until import OUTER_S, until
 
@@ -87,6 +91,27 @@ async def test_k11_another_answer_stops_the_twin_that_came_second(
         assert answer.payload == b"7"
         (text,) = await divergences(pair, made.inputs)
         assert "request 1 of queue" in text
+
+
+async def test_k11_who_stops_at_a_difference_answers_no_further_request(client: aio.Client) -> None:
+    """Else it is first with answers of a state that has gone another way, and its twin the second."""
+    queue, found = new_name(), list[Compared]()
+    await client.create_queue(queue, REQUESTS)
+    await client.enqueue(queue, [b"%d" % number for number in range(1, AT_ONCE + 2)])
+
+    def differs(compared: Compared) -> None:
+        found.append(compared)
+        replies.hold()
+
+    replies = Replies(client, queue, OutputCounts(), differs)
+    assert not await client.reply(queue, 0, 1, b"first"), "it is the first"
+    for index in range(1, AT_ONCE + 2):
+        assert replies.take(index, [Output.reply(b"own")]) == []
+    running = asyncio.create_task(replies.run())
+    await replies.done(AT_ONCE)
+    assert [(compared.number, compared.equal) for compared in found] == [(1, 0)]
+    assert not await client.reply(queue, 0, AT_ONCE + 1, b"of its twin"), "nobody has answered it"
+    running.cancel()
 
 
 async def test_k11_an_answer_behind_the_end_of_its_request_is_left_out(

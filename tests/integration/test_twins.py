@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from tandemq.twin.digests import Compared
 from tandemq.twin.looking import look, names, order
 from tandemq.twin.meeting import Asked, ask, marks
 from tandemq.twin.outputs import Outputs
+from tandemq.twin.snapshots import Snapshots, TwinSnapshot
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1.pair_service_pb2 import ListEventsRequest, PairEvent, PairEventKind
 from tests.integration.module_pair import module_client, module_pair
@@ -134,6 +136,51 @@ async def test_k8_who_was_away_sends_nothing_again_and_compares(client: aio.Clie
         await Outputs(client, writer, "q", unequal(found)).begin(39, first.chain, 39)
 
 
+async def test_k8_who_hears_that_its_twin_is_further_compares_once_it_gets_there(client: aio.Client) -> None:
+    """It sends nothing more up to there, so no later answer would say that it differs."""
+    queue, writer, found = new_name(), new_name(), list[Compared]()
+    await client.create_queue(queue)
+    first, second = (Outputs(client, writer, "q", unequal(found)) for _ in range(2))
+    for each in (first, second):
+        await each.begin(0, 0, 0)
+    running = [asyncio.create_task(each.run()) for each in (first, second)]
+    for index in range(1, 4):
+        first.add(index, [Output(queue, b"%d" % index)])
+    await first.done(3)
+    second.add(1, [Output(queue, b"1")])
+    await second.done(1)
+    assert (second.last, found) == (3, [])
+    second.add(2, [Output(queue, b"2")])
+    second.add(3, [Output(queue, b"other")])
+    assert found == [Compared(3, second.chain, first.chain, 0)]
+    # And the pair may forget the name while both are at work.
+    await client.release_writer(writer)
+    first.add(4, [Output(queue, b"4")])
+    with pytest.raises(OutputsMissing, match=r"knows outputs of .* up to input 0, and this process those up to 3"):
+        await running[0]
+    running[1].cancel()
+
+
+async def test_k8_outputs_of_an_input_that_has_none_here_are_a_difference(client: aio.Client) -> None:
+    queue, writer, found = new_name(), new_name(), list[Compared]()
+    await client.create_queue(queue)
+    first, second = (Outputs(client, writer, "q", unequal(found)) for _ in range(2))
+    for each in (first, second):
+        await each.begin(0, 0, 0)
+    running = [asyncio.create_task(each.run()) for each in (first, second)]
+    for each in (first, second):
+        each.add(1, [Output(queue, b"1")])
+        await each.done(1)
+    both = second.chain
+    first.add(2, [Output(queue, b"2")])
+    await first.done(2)
+    second.add(3, [Output(queue, b"3")])
+    await second.done(3)
+    assert found == [Compared(2, both, first.chain, 1)], "as of what this one had made up to there"
+    for task in running:
+        task.cancel()
+
+
 # -- whole twins ------------------------------------------------------------------------------------------------------
 
 
@@ -157,6 +204,9 @@ async def test_twins_end_in_one_state_and_send_once(pair: Cluster, client: aio.C
             ("b", True, "1"),
         ]
         assert made.name in await names(client)
+        for queue, kept in ((f"SYSTEM.TWIN/{made.name}", 1_024), (f"SYSTEM.TWIN/{made.name}/log", 200)):
+            config = (await client.get_queue(queue)).config
+            assert (config.max_length, config.overflow) == (kept, admin.OVERFLOW_DROP_HEAD), "for ever, and bounded"
         await order(client, made.name, "b", "stop")
         await ask(client, made.name, "a", Asked("restart", "", 0, b""))
         assert [await run for run in runs] == [TwinEnd.RESTART, TwinEnd.STOPPED]
@@ -190,6 +240,41 @@ async def test_k10_who_dies_replays_what_is_behind_its_snapshot(
         await made.reach(50, b)
         await made.settled()
         assert await made.sent() == sums(*range(1, 51))
+
+
+async def test_k10_no_input_is_settled_that_the_snapshot_on_the_disk_has_not_seen(
+    pair: Cluster, client: aio.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes while one is written is in the next one: else a kill in between loses it."""
+    write, begun, go = Snapshots.write, list[int](), threading.Semaphore(0)
+
+    def held_up(snapshots: Snapshots, snapshot: TwinSnapshot) -> None:
+        begun.append(snapshot.index)
+        go.acquire()
+        write(snapshots, snapshot)
+
+    monkeypatch.setattr(Snapshots, "write", held_up)
+    async with pairing(pair, client, tmp_path) as made:
+        a = made.twin("a")
+        made.start(a)
+        try:
+            await made.send(1)
+            await until(lambda: begun == [1], "the first snapshot is under way")
+            await made.send(3, 5)
+            await made.reach(3, a)
+            go.release()
+            await until(lambda: begun == [1, 3], "the next one is")
+
+            async def passed() -> int:
+                return {side.member: side.passed for side in (await client.get_queue(made.inputs)).sides}["a"]
+
+            async def is_settled() -> bool:
+                return await passed() > 0
+
+            await until(is_settled, "what the first one has seen is settled")
+            assert await passed() == 1
+        finally:
+            go.release(100)
 
 
 async def test_k10_who_lost_its_state_takes_its_twins(pair: Cluster, client: aio.Client, tmp_path: Path) -> None:

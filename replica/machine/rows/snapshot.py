@@ -351,6 +351,7 @@ def _derive(state: State) -> None:
             state.kept[queue.kept.queue_id] = queue
         if queue.passed is not None:
             state.sided[queue.queue_id] = queue
+            state.had_sides = True
         if queue.side is not None:
             state.own_sides[queue.queue_id] = queue
         state.owners.begin(queue)

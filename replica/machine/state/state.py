@@ -54,6 +54,8 @@ class State:
         self.kept: dict[int, QueueState] = {}
         # Queues with PRODUCER replication. It follows from the queues.
         self.sided: dict[int, QueueState] = {}
+        # There was one, as far as this process knows: records of it may still be in the log.
+        self.had_sides = False
         # In a member's own domain: its sides of such queues. It follows from the queues too.
         self.own_sides: dict[int, QueueState] = {}
         # What principals keep. It follows from the queues and their producers.

@@ -17,6 +17,7 @@ from replica.machine.state.system_names import target_of
 from replica.node.attached import AttachedClients
 from replica.node.counting import until_committed
 from replica.node.members import LOCAL, MAIN
+from replica.node.protocols import peer_lacks_sides
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, fingerprint_of, parse
@@ -110,6 +111,8 @@ class AdminHandlers:
             config.CopyFrom(parsed.config)
             config.domain = at.shared.name
             config.owner = owner_of_new(self.members.access, parsed.config, context)
+            if config.replication == pb.REPLICATION_PRODUCER and (lacks := peer_lacks_sides(self.members.node)):
+                return refusal(Reason.REASON_NEWER_FORMAT, f"queue {parsed.name} would have sides: {lacks}")
             if not config.replication:
                 config.replication = pb.REPLICATION_NONE if at.shared.name == LOCAL else pb.REPLICATION_FULL
             call = QueueCall(

@@ -12,6 +12,7 @@ import grpc
 
 from failover.classifier import SafetyClass
 from replica.node.members import MAIN
+from replica.node.protocols import spoken
 from replica.operations.forecast import advice, if_peer_dies
 from replica.operations.manager_stats import state_of, stats_of
 from replica.rpc.handlers import generic_handler
@@ -174,13 +175,13 @@ class StatusHandlers:
         members = self.members
         limits = members.node.limits
         usage = members.node.store.usage()
-        stats = stats_of(members)
+        stats, protocols = stats_of(members), spoken(members.node)
         response = manager_pb.GetManagerResponse(
             header=header_of(members, members.by_name[MAIN]),
             version=product_version(),
             format_version=FORMAT_VERSION,
-            protocol_min=1,
-            protocol_max=1,
+            protocol_min=protocols.oldest,
+            protocol_max=protocols.newest,
             max_message_bytes=limits.message_bytes_max,
             max_batch_bytes=limits.batch_bytes_max,
             max_batch_messages=limits.batch_messages_max,
