@@ -209,6 +209,7 @@ async def test_what_leads_nowhere_is_refused_when_it_is_made(east: aio.Client) -
             await east.create_proxy(new_name(), target)
 
 
+@pytest.mark.requirement("R030")
 async def test_a_call_that_the_relationship_does_not_have_is_refused(east: aio.Client, west: aio.Client) -> None:
     """M12."""
     await west.create_queue(orders := new_name())
