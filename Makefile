@@ -217,7 +217,7 @@ bench-units: $(STAMP) ## what units, reactions and links cost beside plain messa
 	PATH="$$PATH:/usr/sbin:/sbin" PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.units.run $(UNITS_ARGS)
 
 TWIN_ARGS ?=
-bench-twin: $(STAMP) ## what queues with sides and twins cost beside plain ones, how soon a twin takes over, how fast one replays: build/bench/twin.json (5 minutes; TWIN_ARGS='--quick': tiny)
+bench-twin: $(STAMP) ## what queues with sides and twins cost beside plain ones, how soon a twin takes over, how fast one replays: build/bench/twin.json (10 minutes; TWIN_ARGS='--quick': tiny)
 	PATH="$$PATH:/usr/sbin:/sbin" PYTHONPATH="$(CURDIR)" $(BIN)/python -m bench.twins.run $(TWIN_ARGS)
 
 MACRO_ARGS ?=

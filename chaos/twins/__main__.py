@@ -14,7 +14,7 @@ from typing import Any
 import click
 
 from chaos.demos import Account, Place, end, play
-from chaos.twins.account import FAIL, PASS, judge, priority_of
+from chaos.twins.account import FAIL, PASS, findings, judge, priority_of
 from chaos.twins.picture import draw
 from chaos.twins.story import EXAMPLE, OUTPUTS, TwinStory
 from tandemq.demo.rows import flights
@@ -99,7 +99,8 @@ def main(*, rows: int | None, diverge: bool, out: Path, keep: bool) -> None:
     if failures:
         totals = totals._replace(verdict=FAIL)
     title = f"{totals.inputs:,} flights, {totals.kills} kills, {totals.outputs:,} outputs: {totals.verdict}"
-    came_to = Account(totals._asdict(), failures, totals.verdict == PASS, totals.verdict)
+    wrong = failures or findings(totals, unhurt=diverge)
+    came_to = Account(totals._asdict(), wrong, totals.verdict == PASS, totals.verdict)
     end(Place("twin", out, directory, keep), came_to, draw(story.watched, state["carriers"], title, differs_at))
 
 

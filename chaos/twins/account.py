@@ -145,14 +145,7 @@ def judge(
         breaks += sum(one != other for one, other in zip(found, wanted, strict=False))
     outputs, outputs_expected = sum(map(len, watched.outputs.values())), sum(map(len, expected.values()))
     digest_a, digest_b = watched.digests.get("a", ""), watched.digests.get("b", "")
-    kept = (
-        outputs == outputs_expected and not duplicates and not breaks and not watched.divergences,
-        digest_a == digest_b == single,
-        watched.duplicate_attempts > 0,
-        overtakes > 0,
-        unhurt or (watched.kills > 0 and watched.handoffs > 0 and watched.absent_inputs > 0),
-    )
-    return TwinTotals(
+    totals = TwinTotals(
         watched.inputs,
         outputs,
         outputs_expected,
@@ -171,5 +164,31 @@ def judge(
         watched.absent_inputs,
         overtakes,
         longest_pause_ms(watched.samples),
-        PASS if all(kept) else FAIL,
+        PASS,
     )
+    return totals._replace(verdict=FAIL if findings(totals, unhurt=unhurt) else PASS)
+
+
+def findings(totals: TwinTotals, *, unhurt: bool) -> list[str]:
+    """What is wrong, in words; the last ones say that too little happened to show anything. `unhurt`: nothing was to be
+    killed.
+    """
+    wrong: list[tuple[bool, str]] = [
+        (totals.outputs != totals.outputs_expected, f"{totals.outputs:,} outputs, and not {totals.outputs_expected:,}"),
+        (totals.duplicates > 0, f"{totals.duplicates:,} outputs stand twice"),
+        (totals.order_breaks > 0, f"{totals.order_breaks:,} inputs or outputs stand out of order"),
+        (totals.divergences > 0, f"the twins said {totals.divergences} times that they differ"),
+        (
+            not totals.digest_a == totals.digest_b == totals.digest_single,
+            "the last states of a, b and of one process over the same inputs are not the same",
+        ),
+        (totals.duplicate_attempts == 0, "no output came from both: nothing shows that one of two was let in"),
+        (totals.overtakes == 0, "no input overtook another one: nothing shows that both sides have one order"),
+        (not unhurt and totals.kills == 0, "nothing was killed"),
+        (not unhurt and totals.handoffs == 0, "no manager handed over"),
+        (not unhurt and totals.absent_inputs == 0, "no input came while a twin was away"),
+    ]
+    found = [text for is_wrong, text in wrong if is_wrong]
+    if any(is_wrong for is_wrong, _ in wrong[5:]) and not any(is_wrong for is_wrong, _ in wrong[:5]):
+        found.append("nothing that was promised was broken; with more rows more happens")
+    return found

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from chaos.twins.__main__ import first_difference, single
-from chaos.twins.account import FAIL, PASS, Fault, Sample, Watched, judge, longest_pause_ms
+from chaos.twins.account import FAIL, PASS, Fault, Sample, Watched, findings, judge, longest_pause_ms
 from chaos.twins.picture import draw
 from tandemq.demo.rows import flights
 
@@ -31,31 +31,45 @@ def good() -> Watched:
 
 
 def test_a_good_run_passes() -> None:
-    assert judge(good(), EXPECTED, "d", PRIORITIES).verdict == PASS
+    totals = judge(good(), EXPECTED, "d", PRIORITIES)
+    assert (totals.verdict, findings(totals, unhurt=False)) == (PASS, [])
 
 
 @pytest.mark.parametrize(
-    ("spoil", "name", "value"),
+    ("spoil", "name", "value", "words"),
     [
-        (lambda seen: seen.outputs["departures"].pop(), "outputs", 3),
-        (lambda seen: seen.outputs["delays"].append(b"x"), "duplicates", 1),
-        (lambda seen: seen.outputs["departures"].reverse(), "order_breaks", 2),
-        (lambda seen: setattr(seen, "order", [2, 1, 3]), "order_breaks", 1),
-        (lambda seen: setattr(seen, "order", [1, 3]), "order_breaks", 1),
-        (lambda seen: setattr(seen, "order", [1, 3, 3, 2]), "order_breaks", 1),
-        (lambda seen: setattr(seen, "order", [1, 2, 3]), "overtakes", 0),
-        (lambda seen: seen.digests.update(b="e"), "digest_b", "e"),
-        (lambda seen: seen.digests.pop("a"), "digest_a", ""),
-        (lambda seen: setattr(seen, "divergences", 1), "divergences", 1),
-        (lambda seen: setattr(seen, "duplicate_attempts", 0), "duplicate_attempts", 0),
-        (lambda seen: setattr(seen, "absent_inputs", 0), "absent_inputs", 0),
+        (lambda seen: seen.outputs["departures"].pop(), "outputs", 3, "3 outputs, and not 4"),
+        (lambda seen: seen.outputs["delays"].append(b"x"), "duplicates", 1, "1 outputs stand twice"),
+        (lambda seen: seen.outputs["departures"].reverse(), "order_breaks", 2, "out of order"),
+        (lambda seen: setattr(seen, "order", [2, 1, 3]), "order_breaks", 1, "out of order"),
+        (lambda seen: setattr(seen, "order", [1, 3]), "order_breaks", 1, "out of order"),
+        (lambda seen: setattr(seen, "order", [1, 3, 3, 2]), "order_breaks", 1, "out of order"),
+        (lambda seen: setattr(seen, "order", [1, 2, 3]), "overtakes", 0, "no input overtook"),
+        (lambda seen: seen.digests.update(b="e"), "digest_b", "e", "not the same"),
+        (lambda seen: seen.digests.pop("a"), "digest_a", "", "not the same"),
+        (lambda seen: setattr(seen, "divergences", 1), "divergences", 1, "the twins said 1 times"),
+        (lambda seen: setattr(seen, "duplicate_attempts", 0), "duplicate_attempts", 0, "no output came from both"),
+        (lambda seen: setattr(seen, "absent_inputs", 0), "absent_inputs", 0, "no input came while"),
     ],
 )
-def test_what_is_wrong_fails_and_is_said(spoil: Callable[[Watched], object], name: str, value: object) -> None:
+def test_what_is_wrong_fails_and_is_said(
+    spoil: Callable[[Watched], object], name: str, value: object, words: str
+) -> None:
     seen = good()
     spoil(seen)
     totals = judge(seen, EXPECTED, "d", PRIORITIES)
     assert (totals.verdict, getattr(totals, name)) == (FAIL, value)
+    assert words in "; ".join(findings(totals, unhurt=False))
+
+
+def test_a_run_in_which_too_little_happened_says_so() -> None:
+    seen = good()
+    seen.duplicate_attempts = seen.kills = 0
+    said = findings(judge(seen, EXPECTED, "d", PRIORITIES), unhurt=False)
+    assert said[-1] == "nothing that was promised was broken; with more rows more happens"
+    assert "nothing was killed" in said
+    seen.outputs["departures"].pop()
+    assert "with more rows" not in "; ".join(findings(judge(seen, EXPECTED, "d", PRIORITIES), unhurt=False))
 
 
 def test_a_pause_counts_while_inputs_wait() -> None:
