@@ -53,7 +53,8 @@ class SegmentPart:
     def id(self, place: int) -> bytes:
         ordinals = self._segment.ordinals
         ordinal = ordinals[place] if ordinals else self._segment.first_ordinal + place
-        return message_id(self._domain, self._segment.epoch, self._segment.log_index, ordinal)
+        domain = self._segment.id_domain or self._domain
+        return message_id(domain, self._segment.epoch, self._segment.log_index, ordinal)
 
     def delivery_count(self, place: int) -> int:
         return _at(self._segment.delivery_counts, place, 1)

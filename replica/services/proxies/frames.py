@@ -107,6 +107,8 @@ class ConsumeFrames:
     def __init__(self, proxy: Proxy, queue: str) -> None:
         self._proxy, self._queue = proxy, queue
         self._is_open = False
+        self._id_domain = 0
+        """By which ids are made there, as the frame says that opens."""
 
     def there(self, frame: bytes) -> bytes:
         """See Frames. Only what opens names the queue, and it is the first frame, in whatever order its fields come."""
@@ -127,9 +129,13 @@ class ConsumeFrames:
         if kind == "goaway":
             _away(response.goaway)
         elif kind is not None:
+            if kind == "opened":
+                self._id_domain = domain_number(response.opened.header.domain)
             take_header(getattr(response, kind).header, header)
         if kind == "deliveries":  # of a macro queue too: its members are no names here, and who holds a lease is found
             response.deliveries.queue = self._proxy.name
+            for segment in response.deliveries.segments:
+                segment.id_domain = segment.id_domain or self._id_domain  # else it came through one more proxy
         return response.SerializeToString()
 
     def header(self, frame: bytes) -> ResponseHeader | None:

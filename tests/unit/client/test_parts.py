@@ -134,3 +134,9 @@ def test_a_wait_is_none_for_ever_or_so_long(given: Any, wait: timedelta) -> None
 def test_what_is_no_wait_is_refused(given: Any) -> None:
     with pytest.raises(ValueError, match="a wait is -1"):
         to_wait(given)
+
+
+def test_ids_of_what_came_from_another_manager_are_those_that_it_made() -> None:
+    here, there = segment_of([{}, {}], epoch=3, log_index=8), segment_of([{}, {}], epoch=3, log_index=8, id_domain=9)
+    assert here.id(1) == message_id(7, 3, 8, 1)
+    assert there.id(1) == message_id(9, 3, 8, 1)

@@ -9,9 +9,11 @@ from replica.node.members import domain_number
 from replica.services.proxies.frames import ConsumeFrames, ProduceFrames
 from tandemq.v1.common_pb2 import REASON_NOT_MASTER, REASON_QUEUE_FULL, Error, ResponseHeader
 from tandemq.v1.macro_service_pb2 import RELATIONSHIP_UNSPECIFIED
+from tandemq.v1.message_pb2 import DeliveredSegment
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tandemq.v1.queue_service_pb2 import (
     ConsumeOpen,
+    ConsumeOpened,
     ConsumePing,
     ConsumeRequest,
     ConsumeResponse,
@@ -89,6 +91,16 @@ def test_a_consumer_is_given_messages_of_the_proxy() -> None:
     of_member = ConsumeResponse(deliveries=Deliveries(header=THERE, queue="orders.eu")).SerializeToString()
     of_member = frames.here(of_member, HERE)
     assert ConsumeResponse.FromString(of_member).deliveries.queue == "p", "a member of a macro queue is no name here"
+
+
+def test_ids_of_what_a_consumer_is_given_are_those_that_it_has_there() -> None:
+    frames = ConsumeFrames(PROXY, "orders")
+    frames.here(ConsumeResponse(opened=ConsumeOpened(header=THERE)).SerializeToString(), HERE)
+    segments = [DeliveredSegment(epoch=9, log_index=4), DeliveredSegment(epoch=2, log_index=4, id_domain=1)]
+    given = ConsumeResponse(deliveries=Deliveries(header=THERE, segments=segments)).SerializeToString()
+    shown = ConsumeResponse.FromString(frames.here(given, HERE)).deliveries.segments
+    number = domain_number("billing")
+    assert [(each.epoch, each.id_domain) for each in shown] == [(9, number), (2, 1)], "the other came from further away"
 
 
 def test_a_consumer_opens_under_the_name_there_in_whatever_order_its_fields_come() -> None:
