@@ -141,7 +141,8 @@ async def test_who_is_called_is_asked_whether_it_is_the_process_that_the_caller_
     """It alone can say whether it takes another number first."""
 
     def hello() -> Hello:
-        return Hello(pair="p", member="a", instance_id="a", incarnation=5, process_id=b"a5")
+        facts = {"pair": "p", "member": "a", "instance_id": "a", "incarnation": 5, "process_id": b"a5"}
+        return Hello(**facts, protocol_min=1, protocol_max=1)  # type: ignore[arg-type]  # by name
 
     identity = Starts(counted=True, counts_on=counts_on)
     link = link_of(None, "a", PeerInfo("b", "127.0.0.1:1"), hello, identity=identity)
