@@ -74,12 +74,12 @@ def requests(manager: QueueManager) -> None:
     manager.DestroyQueueInstance(queue)
 
 
-def later(manager: QueueManager) -> None:
-    """What this version has not is refused, with what to use instead."""
+def elsewhere(manager: QueueManager) -> None:
+    """What this package has not is refused, with what to use instead."""
     try:
         manager.CreateMacroQueueInstance()
     except NotSupported as refused:
-        print(f"refused: {refused.reason}, comes with {refused.metadata['later']}")
+        print(f"refused: {refused.reason}, use {refused.metadata['instead']}")
 
 
 with QueueManager(SERVER) as manager:
@@ -87,5 +87,5 @@ with QueueManager(SERVER) as manager:
     manager.QueueOpen()
     one_queue(manager)
     requests(manager)
-    later(manager)
+    elsewhere(manager)
 print(f"manager: {manager.QueueStats().state.name}")

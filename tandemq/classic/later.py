@@ -1,4 +1,4 @@
-"""The refusal of what the first design has and this version has not; it is raised, never passed over in silence."""
+"""The refusals of calls that mean nothing here, or that `tandemq.Client` has in another form."""
 
 from __future__ import annotations
 
@@ -6,25 +6,21 @@ from tandemq.errors import Refused
 
 
 class NotSupported(Refused):
-    """A call of the first design that a later version brings; `metadata` says which one, and what to use until then."""
+    """A call of the first design that is not in this package; `metadata` says what to use instead."""
 
-    def __init__(self, call: str, later: str, instead: str) -> None:
-        text = f"{call} comes with {later}; until then {instead}"
-        super().__init__("NOT_SUPPORTED", text, {"call": call, "later": later, "instead": instead}, definite=True)
-
-
-MACRO = "macro queues and proxies"
+    def __init__(self, call: str, instead: str) -> None:
+        text = f"{call} is not in tandemq.classic; use {instead}"
+        super().__init__("NOT_SUPPORTED", text, {"call": call, "instead": instead}, definite=True)
 
 
 def macro(call: str) -> NotSupported:
-    """What macro queues will do."""
-    return NotSupported(call, MACRO, "receive from each queue, or send to each queue, by itself")
+    """Macro queues are made, changed and used by the client."""
+    return NotSupported(call, "create_macro and add_macro_member of QueueManager.client")
 
 
 def proxy(call: str) -> NotSupported:
-    """What proxies will do: clients need none here, a queue is used wherever it lives."""
-    instead = "BindToQueue of a QueueManager at that manager: every queue is used over the network without a proxy"
-    return NotSupported(call, MACRO, instead)
+    """Proxies are made by the client; one that is there is used as any queue."""
+    return NotSupported(call, "create_proxy of QueueManager.client, then BindToQueue with the name of the proxy")
 
 
 def misplaced(call: str, what: str) -> Refused:

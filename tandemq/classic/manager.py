@@ -21,6 +21,7 @@ from tandemq.classic.words import (
     QUEUE_STATE,
     Queue_Manager_Consumer_Options,
     Queue_Manager_Producer_Options,
+    Queue_Manager_Queue_Relationship,
     Queue_Manager_Stats,
     Queue_Type,
 )
@@ -125,6 +126,18 @@ class QueueManager(BaseQueue):
         """Table 3, R033."""
         return True if self._inside is None else self._inside.server_required
 
+    def SetQueueRelationship(self, Relationship: Queue_Manager_Queue_Relationship) -> None:
+        """Table 1, R030: NOT_SUPPORTED; create_macro and create_proxy take it."""
+        raise macro("SetQueueRelationship")
+
+    def SetConsumerOptions(self, Options: Queue_Manager_Consumer_Options) -> None:
+        """Tables 1 and 9, R031: NOT_SUPPORTED; create_macro takes the policy."""
+        raise macro("SetConsumerOptions")
+
+    def SetProducerOptions(self, Options: Queue_Manager_Producer_Options) -> None:
+        """Tables 1 and 9, R031: NOT_SUPPORTED; create_macro takes the policy."""
+        raise macro("SetProducerOptions")
+
     def GetConsumerOptions(self) -> Queue_Manager_Consumer_Options:
         """Tables 3 and 5, R046: what a macro queue will begin with."""
         return Queue_Manager_Consumer_Options.Prioritized
@@ -201,7 +214,7 @@ class QueueManager(BaseQueue):
     def CreateQInstance(self, Type: Queue_Type = Queue_Type.Actual) -> MessageQueue:
         """Table 4, R035: a queue of this manager, unreplicated; SetQueueAddress names it. INVALID_STATE unless open.
 
-        Remote_Proxy (R036): NOT_SUPPORTED; BindToQueue uses a queue wherever its manager runs.
+        Remote_Proxy (R036): NOT_SUPPORTED; create_proxy of the client makes one, and BindToQueue uses it.
         """
         if self._client is None:
             self._illegal("open it first")
@@ -218,8 +231,8 @@ class QueueManager(BaseQueue):
     DestroyQInstance = DestroyQueueInstance
 
     def BindToQueue(self, Name: str, IP_Address: str = "", Port: int = 0) -> MessageQueue:
-        """R009, R067: a queue that somebody made at this manager. QUEUE_NOT_FOUND when there is none of that name,
-        CONFIG_MISMATCH when an address is given and the queue has another one."""
+        """R009, R067: a queue or a proxy that somebody made at this manager. QUEUE_NOT_FOUND when there is none of that
+        name, CONFIG_MISMATCH when an address is given and the queue has another one."""
         config, address = self.client.get_queue(Name).config, address_of(IP_Address, Port)
         if address and address != config.address:
             text = f"queue {Name} has the address {config.address or 'of its manager'}, not {address}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from tandemq.classic.later import macro, misplaced, proxy
+from tandemq.classic.later import misplaced
 from tandemq.classic.words import (
     Queue_Manager_Consumer_Options,
     Queue_Manager_Model,
@@ -17,6 +17,7 @@ from tandemq.v1 import queue_admin_service_pb2 as admin
 
 _DEPTH_MAX = (1 << 64) - 1
 PLAIN = "a plain queue has none; it is an option of macro queues"
+EVERYBODY = "a plain queue has none: everybody may send to it and receive from it"
 
 
 class BaseQueue(ABC):
@@ -48,16 +49,16 @@ class BaseQueue(ABC):
         self._take(admin.QueueConfig(remote_clients_allowed=Allowed), "remote_clients_allowed")
 
     def SetQueueRelationship(self, Relationship: Queue_Manager_Queue_Relationship) -> None:
-        """Table 1, R030: of proxies and macro queues; NOT_SUPPORTED until there are any."""
-        raise proxy("SetQueueRelationship")
+        """Table 1, R030: of proxies and macro queues, said when they are made; CONFIG_ERROR on a queue."""
+        raise misplaced("SetQueueRelationship", EVERYBODY)
 
     def SetConsumerOptions(self, Options: Queue_Manager_Consumer_Options) -> None:
-        """Tables 1 and 9, R031: of macro queues; NOT_SUPPORTED until there are any."""
-        raise macro("SetConsumerOptions")
+        """Tables 1 and 9, R031: of macro queues alone; CONFIG_ERROR on a plain queue."""
+        raise misplaced("SetConsumerOptions", PLAIN)
 
     def SetProducerOptions(self, Options: Queue_Manager_Producer_Options) -> None:
-        """Tables 1 and 9, R031: of macro queues; NOT_SUPPORTED until there are any."""
-        raise macro("SetProducerOptions")
+        """Tables 1 and 9, R031: of macro queues alone; CONFIG_ERROR on a plain queue."""
+        raise misplaced("SetProducerOptions", PLAIN)
 
     # -- Table 3 ---------------------------------------------------------------------------------------------------
 
@@ -75,7 +76,7 @@ class BaseQueue(ABC):
 
     def GetQueueRelationship(self) -> Queue_Manager_Queue_Relationship:
         """Table 3, R030: CONFIG_ERROR, for a plain queue has no relationship."""
-        raise misplaced("GetQueueRelationship", "a plain queue has none: everybody may send to it and receive from it")
+        raise misplaced("GetQueueRelationship", EVERYBODY)
 
     def GetConsumerOptions(self) -> Queue_Manager_Consumer_Options:
         """Table 3, R031: CONFIG_ERROR on a plain queue."""

@@ -13,11 +13,11 @@ from typing import Protocol, overload
 from tandemq.classic.later import misplaced
 from tandemq.classic.messages import Buffer, CompletionRoutine, Message_Handle, QueueMessage, message_of
 from tandemq.classic.options import BaseQueue
-from tandemq.classic.words import FOREVER, QUEUE_STATE, Actual_Queue_Stats, RTNval, Time, state_of, wait_of
+from tandemq.classic.words import FOREVER, QUEUE_STATE, Actual_Queue_Stats, Queue_Type, RTNval, Time, state_of, wait_of
 from tandemq.client.blocking import Client, Handle, ReceivedBatch
 from tandemq.client.completion import Completion, Final
 from tandemq.client.consumer import Mode
-from tandemq.errors import Closed, InvalidRequest, Refused, TandemqError
+from tandemq.errors import Closed, InvalidRequest, NotFound, Refused, TandemqError
 from tandemq.v1 import queue_admin_service_pb2 as admin
 
 
@@ -106,6 +106,16 @@ class MessageQueue(BaseQueue):
     def _make(self, name: str, config: admin.QueueConfig) -> None:
         config.replication = admin.REPLICATION_NONE
         self._client.create_queue(name, config, configuring=True)
+
+    def GetQueueType(self) -> Queue_Type:
+        """Table 3, R034: Remote_Proxy of a name that leads to a queue of another manager, else Actual."""
+        if not self._name:
+            return Queue_Type.Actual
+        try:
+            self._client.get_proxy(self._name)
+        except NotFound:
+            return Queue_Type.Actual
+        return Queue_Type.Remote_Proxy
 
     def GetStats(self) -> Actual_Queue_Stats:
         """Table 6, R048."""

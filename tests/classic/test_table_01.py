@@ -101,14 +101,16 @@ def test_what_is_set_on_the_manager_is_for_queues_made_from_then_on(tmp_path: Pa
         assert manager.GetMaxQueueDepth() == 9
 
 
-def test_options_of_what_there_is_not_yet_are_refused(manager: QueueManager) -> None:
+@pytest.mark.requirement("R030", "R031")
+def test_options_of_macro_queues_are_refused_on_a_plain_queue(manager: QueueManager) -> None:
     found: MessageQueue = named(manager)
-    for each in (manager, found):
-        with pytest.raises(NotSupported) as refused:
+    for each, reason in ((found, "CONFIG_ERROR"), (manager, "NOT_SUPPORTED")):
+        with pytest.raises(Refused, match=f"{reason}.*SetQueueRelationship"):
             each.SetQueueRelationship(Queue_Manager_Queue_Relationship.Consumer)
-        assert refused.value.metadata["later"] == "macro queues and proxies"
-        assert "BindToQueue" in refused.value.message
-        with pytest.raises(NotSupported, match="SetConsumerOptions"):
+        with pytest.raises(Refused, match=f"{reason}.*SetConsumerOptions"):
             each.SetConsumerOptions(Queue_Manager_Consumer_Options.Chronologically)
-        with pytest.raises(NotSupported, match="SetProducerOptions"):
+        with pytest.raises(Refused, match=f"{reason}.*SetProducerOptions"):
             each.SetProducerOptions(Queue_Manager_Producer_Options.Duplicate)
+    with pytest.raises(NotSupported) as refused:
+        manager.SetProducerOptions(Queue_Manager_Producer_Options.Duplicate)
+    assert "create_macro" in refused.value.metadata["instead"]
