@@ -66,6 +66,16 @@ def test_a_planted_missing_row_is_found(what: str) -> None:
     assert wanted[-1] in missing(without, section, wanted)
 
 
+@pytest.mark.requirement("R065")
+def test_the_codes_of_the_first_design_have_its_numbers() -> None:
+    requests = ("OPEN_REQ", "CLOSE_REQ", "ENQUEUE_REQ", "DEQUEUE_REQ", "GET_STATS", "GET_QMGR_STATS")
+    answers = ("OPEN_ACK", "CLOSE_ACK", "ENQUEUE_ACK", "DEQUEUE_ACK", "GET_STATS_ACK", "GET_QMGR_STATS_ACK")
+    wanted = dict(zip(requests, range(1, 7), strict=True)) | dict(zip(answers, range(17, 23), strict=True))
+    wanted["ERROR_ACK"] = 23
+    numbers = {name.removeprefix("MESSAGE_CODE_"): number for name, number in MessageCode.items() if 0 < number < 32}
+    assert numbers == wanted
+
+
 def test_the_row_of_a_frame_says_of_which_epochs_it_is_taken() -> None:
     found = rows(PROTOCOL.read_text(encoding="utf-8"), "Frames")
     said = {kind: found[kind.upper()][1] for kind in FRAMES}

@@ -47,7 +47,7 @@ def test_get_stats_counts_who_is_attached(manager: QueueManager) -> None:
         assert told.Number_Of_Remote_Clients == 0
 
 
-@pytest.mark.requirement("R011")
+@pytest.mark.requirement("R011", "R067")
 def test_set_queue_address_names_the_queue_and_says_where_it_is(manager: QueueManager) -> None:
     name = new_name()
     queue = manager.CreateQInstance()

@@ -19,11 +19,14 @@ from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.cli import root
 from tandemq.cli.view import PairView
+from tandemq.client.aio import Final, Reached
 from tandemq.client.macros import MacroPolicy, Relationship
 from tandemq.errors import AlreadyExists, InvalidRequest, NotFound, Refused, ResourceExhausted
 from tandemq.v1 import macro_service_pb2 as pb
 from tandemq.v1 import macro_service_pb2_grpc
-from tandemq.v1.queue_admin_service_pb2 import REPLICATION_NONE, QueueConfig
+from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_ONE_WAY_ACK, REPLICATION_NONE, QueueConfig
+from tandemq.v1.queue_service_pb2 import CheckCompletionRequest
+from tandemq.v1.queue_service_pb2_grpc import QueueServiceStub
 from tests.integration.support import new_id, new_name, raw_to, refused, roles
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S
@@ -63,7 +66,7 @@ async def made(
     return name, list(members)
 
 
-@pytest.mark.requirement("R038", "R073", "R075")
+@pytest.mark.requirement("R038", "R039", "R073", "R075")
 async def test_it_is_shown_as_it_was_made_by_either_member(pair: Cluster, client: aio.Client) -> None:
     name, (low, high) = await made(client, Relationship.CONSUMER, low=1, high=9)
     for endpoint in pair.endpoints:
@@ -186,7 +189,7 @@ async def test_each_member_gets_a_copy_by_every_way_to_send(pair: Cluster, clien
     assert (await client.get_queue(queues[1])).length == 4
 
 
-@pytest.mark.requirement("R071", "R088", "R089")
+@pytest.mark.requirement("R039", "R071", "R088", "R089")
 async def test_the_calls_of_any_queue_receive_from_it(pair: Cluster, client: aio.Client) -> None:
     name, (low, high) = await made(client, Relationship.CONSUMER, low=1, high=9)
     await client.enqueue(low, [b"low", b"low"])
@@ -215,6 +218,29 @@ async def test_the_calls_of_any_queue_receive_from_it(pair: Cluster, client: aio
         [message async for message in client.browse(name)]
     with pytest.raises(Refused, match=r"RELATIONSHIP_MISMATCH.*is a CONSUMER"):
         await client.enqueue(name, [b"x"])
+
+
+@pytest.mark.requirement("R054")
+async def test_what_became_of_a_message_is_asked_by_the_name_that_it_was_sent_to(
+    pair: Cluster, client: aio.Client
+) -> None:
+    """Of messages at one member by a call; of those at several ones each member has its own."""
+    await client.create_macro(name := new_name("macro"), relationship=Relationship.PRODUCER)
+    queues = [f"{name}-one", f"{name}-two"]
+    for queue in queues:
+        await client.create_queue(queue, QueueConfig(queue_type=QUEUE_TYPE_ONE_WAY_ACK, max_length=1))
+        await client.add_macro_member(name, queue)
+    handles = [(await client.enqueue(name, [b"x"]))[0].handle for _ in queues]
+    await (await client.dequeue(queues[1])).ack()
+    found = [await client.handle(name, handle).check() for handle in handles]
+    assert [(each.reached, each.final) for each in found] == [
+        (Reached.STORED, Final.NONE),
+        (Reached.RECEIVED, Final.CONSUMED),
+    ]
+    async with raw_to(pair.endpoint("b")) as (member,):
+        with refused("BAD_REQUEST", grpc.StatusCode.INVALID_ARGUMENT, "ask for those of each by itself"):
+            request = CheckCompletionRequest(queue=name, handles=handles)
+            await QueueServiceStub(member.channel).CheckCompletion(request, timeout=OUTER_S)
 
 
 @pytest.mark.requirement("R010")

@@ -169,6 +169,28 @@ async def test_heads_that_nobody_takes_go_back_unharmed(east: aio.Client, west: 
     assert (got.payloads, got[0].delivery_count) == ([b"newer"], 1)
 
 
+@pytest.mark.requirement("R076")
+async def test_a_member_that_is_removed_gives_back_what_it_held_and_its_proxy_stays(
+    east: aio.Client, west: aio.Client
+) -> None:
+    """What was delivered before is settled there still."""
+    macro, own, far = await macro_of(east, west)
+    await west.enqueue(far, [b"0", b"1", b"2"])
+    got = await given_there(east, macro, own)
+    assert got.payloads == [b"0"]
+    await east.remove_macro_member(macro, f"//west/{far}")
+    assert [each.queue for each in (await east.get_macro(macro)).members] == [own]
+    await got.ack()
+
+    async def given_back() -> bool:
+        shown = await west.get_queue(far)
+        return (shown.length, shown.leased) == (2, 0)
+
+    await until(given_back, "nothing is held there any more")
+    assert (await east.dequeue(macro)).payloads == []
+    assert (await east.dequeue(f"{far}.proxy", 2)).payloads == [b"1", b"2"]
+
+
 @pytest.mark.requirement("R071", "R072", "R094")
 async def test_once_over_both_pairs_failovers(tmp_path: Path) -> None:
     """Masters of both pairs are killed in turn under a consumer: each message of both members is there, and nothing

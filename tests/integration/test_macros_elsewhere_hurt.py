@@ -180,6 +180,7 @@ async def test_a_manager_that_hangs(world: World, relay: ToxicRelay) -> None:
     await takes(world, queues, b"again")
 
 
+@pytest.mark.requirement("R077")
 async def test_another_queue_by_that_name(world: World, relay: ToxicRelay) -> None:
     """Of another type: its messages are requests, which nobody here may answer."""
     del relay
@@ -225,6 +226,7 @@ async def test_another_manager_at_its_address(world: World, relay: ToxicRelay) -
     assert relay.hurts() == []
 
 
+@pytest.mark.requirement("R077")
 @pytest.mark.slow
 async def test_of_a_thousand_members_999_are_away(world: World, relay: ToxicRelay) -> None:
     """Each of them is named, all before the one that is here, and no call finds that one held up."""

@@ -13,11 +13,13 @@ from click.testing import CliRunner
 
 from chaos.cluster import Cluster
 from tandemq import aio
+from tandemq.classic import Queue_Type, QueueManager
 from tandemq.cli import root
 from tandemq.client.macros import Relationship
 from tandemq.client.proxies import ProxyState
 from tandemq.errors import AlreadyExists, Denied, InvalidRequest, NotFound, Refused, TandemqError, Unavailable
 from tandemq.v1.queue_admin_service_pb2 import (
+    QUEUE_TYPE_ONE_WAY,
     QUEUE_TYPE_ONE_WAY_QUEUED_ACK,
     QUEUE_TYPE_TWO_WAY,
     QueueConfig,
@@ -28,9 +30,12 @@ from tandemq.v1.queue_service_pb2 import EnqueueRequest, WatchQueuesRequest
 from tandemq.v1.queue_service_pb2_grpc import QueueServiceStub
 from tests.integration.support import gone, new_id, new_name, raw_to, refused, roles, stopped_at_end
 from tests.integration.two_pairs import LATE, Pairs, client_of, made, payloads, two_pairs
+from tests.integration.two_pairs import there as arrived
 from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
+
+SECOND_NS = 1_000_000_000
 
 pairs, east, west = two_pairs(), client_of("east"), client_of("west")
 
@@ -51,7 +56,7 @@ async def proxied(east: aio.Client, west: aio.Client, config: QueueConfig | None
     return proxy, orders
 
 
-@pytest.mark.requirement("R054", "R058")
+@pytest.mark.requirement("R001", "R036", "R054", "R058", "R061")
 async def test_the_calls_of_any_queue_reach_the_other_manager_from_either_member(
     pairs: Pairs, east: aio.Client, west: aio.Client
 ) -> None:
@@ -125,6 +130,73 @@ async def test_streams_end_with_the_proxy_though_others_lead_to_that_manager(
             await anext(consumer)
 
 
+@pytest.mark.requirement("R059", "R068", "R069")
+async def test_many_lead_to_one_queue_and_each_ends_alone(east: aio.Client, west: aio.Client) -> None:
+    """Whoever uses that queue by another name, or by its own one, notices nothing; the name is free at once."""
+    proxy, orders = await proxied(east, west)
+    others = [new_name("proxy") for _ in range(2)]
+    for each in others:
+        await east.create_proxy(each, f"//west/{orders}")
+    async with east.consumer(proxy) as ending, east.producer(others[0]) as left, west.producer(orders) as own:
+        for producer in (left, own):
+            await producer.send(b"before")
+        for _ in range(2):
+            (await anext(ending)).ack()
+        await east.delete_proxy(proxy)
+        with pytest.raises(NotFound, match="QUEUE_NOT_FOUND"):
+            await anext(ending)
+        for producer in (left, own):
+            await producer.send(b"after")
+    assert (await east.dequeue(others[1], 2)).payloads == [b"after"] * 2
+    await east.create_queue(proxy)
+    assert await payloads(east, proxy) == []
+
+
+@pytest.mark.requirement("R060")
+async def test_what_is_sent_has_its_index_there_and_one_way_none(east: aio.Client, west: aio.Client) -> None:
+    proxy, _ = await proxied(east, west)
+    assert [each.index for each in await east.enqueue(proxy, [b"1", b"2"])] == [1, 2]
+    proxy, orders = await proxied(east, west, QueueConfig(queue_type=QUEUE_TYPE_ONE_WAY))
+    (receipt,) = await east.enqueue(proxy, [b"nobody waits for it"])
+    assert (receipt.index, receipt.handle) == (0, b"")
+    assert [message.payload for message in await arrived(west, orders, 1)] == [b"nobody waits for it"]
+
+
+@pytest.mark.requirement("R064")
+async def test_answers_that_come_in_another_order_reach_whoever_asked(east: aio.Client, west: aio.Client) -> None:
+    """All calls wait at the other manager, over one connection, and are answered from the last one to the first."""
+    made = [await proxied(east, west) for _ in range(4)]
+    waiting = [asyncio.create_task(east.dequeue(proxy, wait=OUTER_S)) for proxy, _ in made]
+    while made:
+        (proxy, orders), last = made.pop(), waiting.pop()
+        await west.enqueue(orders, [orders.encode()])
+        got = await last
+        assert (got.queue, got.payloads) == (proxy, [orders.encode()])
+        assert not any(each.done() for each in waiting)
+
+
+@pytest.mark.requirement("R034", "R036")
+async def test_the_calls_of_the_first_design_use_one(pairs: Pairs, east: aio.Client, west: aio.Client) -> None:
+    proxy, _ = await proxied(east, west)
+    await east.create_queue(plain := new_name())
+
+    def used() -> None:
+        with QueueManager(pairs.east.endpoints[0]) as manager:
+            manager.QueueConfigure()
+            manager.QueueOpen()
+            assert manager.BindToQueue(plain).GetQueueType() is Queue_Type.Actual
+            bound = manager.BindToQueue(proxy)
+            assert bound.GetQueueType() is Queue_Type.Remote_Proxy
+            assert bound.GetQueueReplication() is True
+            bound.EnqueueMsg(b"1", 0)
+            message = bound.DequeueMsg(SECOND_NS)
+            assert message is not None
+            assert message.Data == b"1"
+
+    await asyncio.to_thread(used)
+
+
+@pytest.mark.requirement("R066")
 async def test_it_is_shown_with_how_it_is_reached(pairs: Pairs, east: aio.Client, west: aio.Client) -> None:
     proxy, orders = await proxied(east, west)
     shown = await until_state(east, proxy, ProxyState.OPEN)
@@ -236,6 +308,7 @@ async def test_the_other_managers_refusal_is_the_callers(east: aio.Client, west:
         await east.enqueue(proxy, [b"2"])
 
 
+@pytest.mark.requirement("R021", "R059", "R066", "R067")
 async def test_a_queue_that_is_not_as_expected_fails_the_proxy_until_it_is(east: aio.Client, west: aio.Client) -> None:
     """Type and parameters are looked at when it is opened; it opens by itself."""
     orders, proxy = new_name("orders"), new_name("proxy")
@@ -265,6 +338,7 @@ async def test_a_macro_queue_is_no_queue_that_one_leads_to(east: aio.Client, wes
     assert f"{macro} is a macro queue" in shown.why
 
 
+@pytest.mark.requirement("R059")
 async def test_another_manager_at_the_address_is_refused_by_name(
     pairs: Pairs, east: aio.Client, west: aio.Client
 ) -> None:

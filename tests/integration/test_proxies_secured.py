@@ -43,6 +43,7 @@ def secured(folder: Path) -> tuple[Cluster, Cluster]:
     ), west
 
 
+@pytest.mark.requirement("R006")
 async def test_the_caller_needs_the_right_here_and_the_pairs_members_there(tmp_path: Path) -> None:
     east, west = secured(tmp_path)
     await asyncio.gather(east.start(), west.start())
@@ -81,6 +82,7 @@ async def test_the_caller_needs_the_right_here_and_the_pairs_members_there(tmp_p
         assert (await far.get_queue("orders")).length == 1
 
 
+@pytest.mark.requirement("R006")
 async def test_who_receives_by_a_macro_queue_needs_its_right_alone_and_this_pairs_members_those_there(
     tmp_path: Path,
 ) -> None:

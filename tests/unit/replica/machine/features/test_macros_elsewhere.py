@@ -48,6 +48,7 @@ def test_a_proxy_is_added_by_its_name_or_by_what_it_leads_to() -> None:
     assert driver.master.knows("p")
 
 
+@pytest.mark.requirement("R076", "R090")
 def test_a_proxy_that_goes_leaves_by_the_same_record() -> None:
     """M12."""
     driver, _ = consumer(pb.MACRO_POLICY_UNSPECIFIED, "q1")

@@ -34,6 +34,7 @@ THERE = ResponseHeader(pair="west", domain="billing", epoch=9, master_endpoint="
 HERE = ResponseHeader(pair="east", domain="main", epoch=3, master_endpoint="east:1")
 
 
+@pytest.mark.requirement("R064")
 def test_a_producer_opens_and_sends_under_the_name_there() -> None:
     frames = ProduceFrames(PROXY, "orders")
     opening = ProduceRequest(open=ProduceOpen(client_id=b"c", queue="p", epoch=3)).SerializeToString()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from replica.machine.state.proxies import Proxy
 from replica.services.proxies.standing import (
     AGAIN_FIRST_MS,
@@ -28,6 +30,7 @@ def proxy(expected: QueueConfig | None = None) -> Proxy:
     return Proxy("p", 1, "//west/orders", RELATIONSHIP_UNSPECIFIED, expected or QueueConfig(), 0)
 
 
+@pytest.mark.requirement("R066")
 def test_it_opens_fails_and_opens_again() -> None:
     standing = ProxyStanding(proxy(), 1_000)
     assert (standing.state, standing.due_ms) == (OPENING, 1_000)
@@ -71,6 +74,7 @@ def test_calls_that_are_not_answered_have_an_open_one_looked_at_and_no_failed_on
     assert standing.due_ms == 10 + AGAIN_MAX_MS
 
 
+@pytest.mark.requirement("R021", "R067")
 def test_what_is_expected_is_compared_and_nothing_else() -> None:
     has = QueueConfig(queue_type=QUEUE_TYPE_TWO_WAY, max_length=5)
     assert misfit(proxy(), has) is None
