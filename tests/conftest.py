@@ -7,6 +7,7 @@ from tests.support.foreground import as_in_the_foreground
 
 pytest_plugins = [
     "tests.support.unchanged",  # before who imports it: pytest rewrites the assertions of a plugin
+    "tests.support.failing",
     "tests.support.forked_children",  # before anybody imports gRPC
     "tests.support.forking",
     "tests.support.hanging",
