@@ -328,6 +328,7 @@ def test_the_blocking_client_has_the_same_calls(pair: Cluster) -> None:
         client.delete_macro(name)
 
 
+@pytest.mark.requirement("R031")
 async def test_the_commands_make_change_show_and_remove_them(pair: Cluster, client: aio.Client) -> None:
     name = new_name("shown")
     queue = f"{name}-q"
