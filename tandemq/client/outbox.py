@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from tandemq.client.outgoing import Attributes, check_payload, write_columns
+from tandemq.client.outgoing import Attributes, check_payload, check_payloads, write_columns
 from tandemq.errors import OUTCOME, STORED, InvalidRequest, TandemqError, to_error
 from tandemq.v1 import common_pb2, queue_service_pb2
 
@@ -406,9 +406,7 @@ def pieces(
     """Payloads in order, cut so that each piece fits a batch, with its size; a payload above the bound is alone."""
     if isinstance(payloads, (list, tuple)):
         # Nearly always all that a batch may have fits it: then nothing is done for a single message.
-        if not {bytes}.issuperset(map(type, payloads)):
-            for each in payloads:  # before any of them is sent
-                check_payload(each)
+        check_payloads(payloads)  # before any of them is sent
         at = 0
         while at < len(payloads):
             piece = list(payloads[at : at + messages_max])
