@@ -360,6 +360,8 @@ class FarTap:
             await self._settled([])
         finally:
             self._acking = None
+        if self._is_left:  # nobody looks at it any more
+            self._see_to_leases(monotonic_ms())
         self.far.wake()
 
     def _parts(self, *, renews: bool) -> list[_Part]:

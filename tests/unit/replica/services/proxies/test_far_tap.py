@@ -335,6 +335,23 @@ async def test_an_acknowledgement_of_which_nobody_knows_goes_again_by_itself(eas
     assert done.result() is waits.result() is None
 
 
+async def test_what_is_acknowledged_while_a_member_leaves_is_answered(east: East) -> None:
+    """Nobody looks at it any more; what waits behind a call that is under way goes out when that one has ended."""
+    east.west.has = [1]
+    taker = stream(east, 1)
+    await east.until(lambda: bool(east.given(taker)), "it is delivered")
+    gatherer = east.far.gatherer("m", "p")
+    assert gatherer is not None
+    east.west.silent = asyncio.Event()
+    first = gatherer.gather([acknowledged(1)])
+    await east.until(lambda: east.west.waiting > 0, "a call is under way")
+    second = gatherer.gather([acknowledged(2)])
+    for key in list(east.far.taps):
+        east.far.taps.pop(key).leave(monotonic_ms())
+    east.west.silent.set()
+    await until(lambda: first.done() and second.done(), "both are answered")
+
+
 def acknowledged(index: int) -> Settlement:
     return Settlement(lease_id=LEASE, outcome=OUTCOME_ACK, ranges=[IndexRange(first=index, count=1)])
 
