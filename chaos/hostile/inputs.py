@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+import grpc.aio
+
 from chaos.hostile.target import Target
+from tandemq.errors import from_rpc_error
 
 Attack = Callable[[Target], Awaitable[str]]
 """Returns the answer, in words."""
@@ -33,3 +36,12 @@ def hostile(name: str, wanted: str) -> Callable[[Attack], Attack]:
         return attack
 
     return enter
+
+
+async def said_by(call: Awaitable[object]) -> str:
+    """OK, or the reason for which it was refused."""
+    try:
+        await call
+    except grpc.aio.AioRpcError as error:
+        return from_rpc_error(error).reason or error.code().name
+    return "OK"

@@ -17,11 +17,11 @@ from google.protobuf import descriptor_pool
 
 from chaos.crowd.floods import FLOODS, HELLO, flood
 from chaos.crowd.wire import RawConnection
-from chaos.hostile.inputs import hostile
+from chaos.hostile.inputs import hostile, said_by
 from chaos.hostile.target import Target, address_of
 from tandemq import aio
 from tandemq.credentials.chosen import opener_of
-from tandemq.errors import TandemqError, from_rpc_error
+from tandemq.errors import TandemqError
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2 as pb
 from tandemq.v1 import transaction_service_pb2 as units
@@ -38,15 +38,6 @@ NAMES = ("../../etc/passwd", "\x1b[31mred", "<script>", "a\x00b", "x" * 300, "..
 
 def _channel(target: Target, who: str = "billing", *options: tuple[str, Any]) -> grpc.aio.Channel:
     return opener_of(target.who(who))(target.master, options)
-
-
-async def _said(call: Any) -> str:
-    """OK, or the reason."""
-    try:
-        await call
-    except grpc.aio.AioRpcError as error:
-        return from_rpc_error(error).reason or error.code().name
-    return "OK"
 
 
 def _one(payload: bytes) -> bytes:
@@ -101,7 +92,7 @@ async def malformed(target: Target) -> str:
     async with _channel(target, "ops") as channel:
         for path in _unary_paths():
             call: Any = channel.unary_unary(path)
-            said = await _said(call(b"\xff\xff\xff\xff garbage", timeout=CALL_S))
+            said = await said_by(call(b"\xff\xff\xff\xff garbage", timeout=CALL_S))
             if said in ("OK", "UNKNOWN", "INTERNAL", "DEADLINE_EXCEEDED", "CANCELLED"):
                 return f"{path} says {said}"
     return "refused"
@@ -134,7 +125,7 @@ async def oversize(target: Target) -> str:
     """More than the port takes."""
     async with _channel(target, "billing", ("grpc.max_send_message_length", -1)) as channel:
         call: Any = channel.unary_unary(f"{QUEUES}Enqueue")
-        return await _said(call(_one(bytes(40 << 20)), timeout=CALL_S))
+        return await said_by(call(_one(bytes(40 << 20)), timeout=CALL_S))
 
 
 @hostile("64 MiB that gzip makes small", "RESOURCE_EXHAUSTED")
@@ -143,7 +134,7 @@ async def bomb(target: Target) -> str:
     async with _channel(target, "billing", ("grpc.max_send_message_length", -1)) as channel:
         call: Any = channel.unary_unary(f"{QUEUES}Enqueue")
         made = call(_one(bytes(64 << 20)), timeout=CALL_S, compression=grpc.Compression.Gzip)
-        return await _said(made)
+        return await said_by(made)
 
 
 @hostile("20 kB of metadata", "RESOURCE_EXHAUSTED|UNKNOWN|INTERNAL")
@@ -151,7 +142,7 @@ async def metadata(target: Target) -> str:
     """More than the headers of a call may have."""
     async with _channel(target) as channel:
         call: Any = channel.unary_unary(f"{QUEUES}Enqueue")
-        return await _said(call(_one(b"x"), metadata=(("x-big", "y" * 20_000),), timeout=CALL_S))
+        return await said_by(call(_one(b"x"), metadata=(("x-big", "y" * 20_000),), timeout=CALL_S))
 
 
 @hostile("a request that names 200,000 queues", "BAD_REQUEST|RESOURCE_EXHAUSTED")
@@ -160,7 +151,7 @@ async def many_names(target: Target) -> str:
     request = pb.WatchQueuesRequest(watches=[{"queue": f"q{number}"} for number in range(200_000)])
     async with _channel(target) as channel:
         call: Any = channel.unary_stream(f"{QUEUES}WatchQueues")
-        return await _said(call(request.SerializeToString(), timeout=CALL_S).read())
+        return await said_by(call(request.SerializeToString(), timeout=CALL_S).read())
 
 
 @hostile("a name with a million slashes", "BAD_REQUEST|QUEUE_NOT_FOUND|BAD_NAME")
@@ -169,7 +160,7 @@ async def slashes(target: Target) -> str:
     request = admin.GetQueueRequest(name="/" * 900_000)
     async with _channel(target) as channel:
         call: Any = channel.unary_unary("/tandemq.v1.QueueAdminService/GetQueue")
-        return await _said(call(request.SerializeToString(), timeout=CALL_S))
+        return await said_by(call(request.SerializeToString(), timeout=CALL_S))
 
 
 @hostile("names with paths, markup, terminal codes", "BAD_NAME")
@@ -179,7 +170,7 @@ async def names(target: Target) -> str:
         for name in NAMES:
             request = admin.CreateQueueRequest(name=name, request_id=os.urandom(16))
             call: Any = channel.unary_unary("/tandemq.v1.QueueAdminService/CreateQueue")
-            said = await _said(call(request.SerializeToString(), timeout=CALL_S))
+            said = await said_by(call(request.SerializeToString(), timeout=CALL_S))
             if said != "BAD_NAME":
                 return f"{name!r}: {said}"
     return "BAD_NAME"
@@ -228,7 +219,7 @@ async def calls(target: Target) -> str:
         async def worker() -> None:
             call: Any = channel.unary_unary(f"{QUEUES}Enqueue")
             for _ in rest:
-                said.add(await _said(call(_one(b"x"), timeout=CALL_S)))
+                said.add(await said_by(call(_one(b"x"), timeout=CALL_S)))
 
         await asyncio.gather(*(worker() for _ in range(AT_ONCE)))
     others = said - {"OK", "QUOTA_EXCEEDED"}
@@ -243,7 +234,7 @@ async def connections(target: Target) -> str:
         for _ in range(CROWD):
             channel = await stack.enter_async_context(_channel(target, "crowd", ("grpc.use_local_subchannel_pool", 1)))
             call: Any = channel.unary_unary(f"{QUEUES}Enqueue")
-            said.append(await _said(call(_one(b"x"), timeout=CALL_S)))
+            said.append(await said_by(call(_one(b"x"), timeout=CALL_S)))
     let_in = said.count("OK")
     return said[-1] if let_in == 10 else f"{let_in} were let in"
 
@@ -256,7 +247,7 @@ async def open_units(target: Target) -> str:
         for _ in range(CROWD):
             request = units.BeginRequest(queue=QUEUE, client_id=b"crowd", request_id=os.urandom(16))
             call: Any = channel.unary_unary("/tandemq.v1.TransactionService/Begin")
-            said.append(await _said(call(request.SerializeToString(), timeout=CALL_S)))
+            said.append(await said_by(call(request.SerializeToString(), timeout=CALL_S)))
     let_in = said.count("OK")
     return said[-1] if let_in <= 10 else f"{let_in} were begun"
 
@@ -283,7 +274,7 @@ async def reconnects(target: Target) -> str:
     for _ in range(300):
         async with _channel(target) as channel:
             call: Any = channel.unary_unary("/tandemq.v1.ManagerAdminService/GetManager")
-            if (said := await _said(call(b"", timeout=CALL_S))) != "OK":
+            if (said := await said_by(call(b"", timeout=CALL_S))) != "OK":
                 return said
     return "let in, and gone"
 
@@ -294,7 +285,7 @@ async def member_as_client(target: Target) -> str:
     directory = Path(target.impostors) / "a of another pair"
     async with opener_of(str(directory))(target.master, ()) as channel:
         call: Any = channel.unary_unary(f"{QUEUES}Enqueue")
-        return await _said(call(_one(b"x"), timeout=CALL_S))
+        return await said_by(call(_one(b"x"), timeout=CALL_S))
 
 
 @hostile("what an administrator alone may do, of a client", "PERMISSION_DENIED")

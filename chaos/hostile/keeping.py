@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from chaos.hostile.inputs import hostile
+from chaos.hostile.inputs import hostile, said_by
 from chaos.hostile.target import Target
 from tandemq.credentials.chosen import opener_of
 from tandemq.errors import from_rpc_error, reason_name
@@ -28,18 +28,10 @@ def _channel(target: Target) -> grpc.aio.Channel:
     return opener_of(target.who(WHO))(target.master, ())
 
 
-async def _said(call: Any) -> str:
-    try:
-        await call
-    except grpc.aio.AioRpcError as error:
-        return from_rpc_error(error).reason or error.code().name
-    return "OK"
-
-
 async def _made(channel: grpc.aio.Channel, name: str) -> str:
     call: Any = channel.unary_unary("/tandemq.v1.QueueAdminService/CreateQueue")
     request = admin.CreateQueueRequest(name=name, request_id=os.urandom(16))
-    said = await _said(call(request.SerializeToString(), timeout=CALL_S))
+    said = await said_by(call(request.SerializeToString(), timeout=CALL_S))
     return "OK" if said == "QUEUE_EXISTS" else said
 
 
@@ -59,7 +51,7 @@ async def forged(target: Target) -> str:
         call: Any = channel.unary_unary("/tandemq.v1.QueueAdminService/CreateQueue")
         config = admin.QueueConfig(owner="principal/honest")
         request = admin.CreateQueueRequest(name=f"{QUEUES}x", request_id=os.urandom(16), config=config)
-        return await _said(call(request.SerializeToString(), timeout=CALL_S))
+        return await said_by(call(request.SerializeToString(), timeout=CALL_S))
 
 
 @hostile("10 MB into queues of a client that may store 2 MB", "QUOTA_EXCEEDED")
@@ -75,7 +67,7 @@ async def stored(target: Target) -> str:
                 request = pb.EnqueueRequest(
                     queue=STORE, request_id=os.urandom(16), messages=[{"payload": bytes(LARGE_BYTES)}]
                 )
-                said.append(await _said(call(request.SerializeToString(), timeout=CALL_S)))
+                said.append(await said_by(call(request.SerializeToString(), timeout=CALL_S)))
 
         await asyncio.gather(*(worker() for _ in range(10)))
     others, let_in = set(said) - {"OK", "QUOTA_EXCEEDED"}, said.count("OK") * LARGE_BYTES
@@ -107,7 +99,6 @@ async def _sent(channel: grpc.aio.Channel) -> str:
                 return "OK"
             if frame.HasField("reject"):
                 return reason_name(frame.reject.error.reason)
-        await stream
     except grpc.aio.AioRpcError as error:
         return from_rpc_error(error).reason or error.code().name
     finally:
@@ -126,7 +117,7 @@ async def idle(target: Target) -> str:
             consume: Any = channel.stream_stream("/tandemq.v1.QueueService/Consume")
             standing.append(consume())
             opening = pb.ConsumeRequest(open=pb.ConsumeOpen(queue=SENDERS, client_id=os.urandom(16)))
-            said.append(await _said(_opened(standing[-1], opening.SerializeToString())))
+            said.append(await said_by(_opened(standing[-1], opening.SerializeToString())))
         for each in standing:
             each.cancel()
     # INTERNAL: gRPC of this client, whose write meets a stream that the member has refused already.
@@ -137,5 +128,4 @@ async def idle(target: Target) -> str:
 
 async def _opened(stream: Any, opening: bytes) -> None:
     await stream.write(opening)
-    if await stream.read() is grpc.aio.EOF:
-        await stream  # raises what it was refused for
+    await stream.read()  # raises what it was refused for

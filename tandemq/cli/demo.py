@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 import shutil
-import signal
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -88,30 +86,13 @@ def _play(directory: Path, rows: Rows, kills: int, seed: int, *, to_stderr: bool
 
     server_path()
     from chaos.cluster import Cluster
+    from chaos.demos import play
     from chaos.ledger import Ledger
     from tandemq.demo.screen import screen
-    from tandemq.demo.story import Plan, Story, failures_of
-    from tandemq.errors import TandemqError
+    from tandemq.demo.story import Plan, Story
 
     ledger = Ledger(len(rows))
-    failures: list[str] = []
     with screen(console(), to_stderr=to_stderr) as display:
         story = Story(Cluster(directory, pair="demo"), ledger, rows, Plan(kills, seed), display)
-        try:
-            asyncio.run(_interruptible(story))
-        except* (TandemqError, RuntimeError, TimeoutError) as group:
-            failures = failures_of(group)
-        except* KeyboardInterrupt:
-            failures = ["interrupted"]
+        failures = play(story.play())
     return story, ledger, failures
-
-
-async def _interruptible(story: Story) -> None:
-    """SIGTERM ends the demo as Ctrl-C does: with every process stopped."""
-    task = asyncio.current_task()
-    assert task is not None
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    try:
-        await story.play()
-    except asyncio.CancelledError as error:
-        raise KeyboardInterrupt from error
