@@ -21,10 +21,10 @@ class TwinsDiffer(TwinFault):
 
     def __init__(self, name: str, compared: Compared, where: str = "") -> None:
         number, own, other, equal = compared
+        same = f"up to input {equal} they are the same" if equal else "up to where they are the same is not known"
         text = (
             f"up to input {number} this process made outputs with digest {shown(own)}, and its twin, which came first, "
-            f"with {shown(other)}; {f'up to input {equal} they are the same' if equal else 'none was compared before'}"
-            f"{where}; see docs/TWINS.md, What differs"
+            f"with {shown(other)}; {same}{where}; see docs/TWINS.md, What differs"
         )
         facts = {"number": str(number), "own": shown(own), "other": shown(other), "equal": str(equal)}
         super().__init__("DIVERGENCE", f"twins {name}: {text}", **facts)

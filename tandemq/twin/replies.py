@@ -112,7 +112,7 @@ class Replies:
         except AlreadyExists as error:
             own, other = (int(error.metadata[name], 16) for name in ("digest", "first_digest"))
             self._counts.divergences += 1
-            self._on_differ(Compared(made.index, own, other, made.index - 1))
+            self._on_differ(Compared(made.index, own, other, 0))  # answers before it may still be under way
 
     def _release(self) -> None:
         done = self._pending[0].index - 1 if self._pending else None

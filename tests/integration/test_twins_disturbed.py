@@ -140,7 +140,7 @@ async def test_an_input_that_is_missing_stops_the_twin_and_harms_nobody(
         b = made.twin("b")
         made.start(b)
         await made.reach(5, b)
-        await until(lambda: asyncio.sleep(0, len(list((tmp_path / "b").glob("*.snapshot")))), "b has a snapshot")
+        await until(lambda: list((tmp_path / "b").glob("*.snapshot")), "b has a snapshot")
         assert b.state == {"sum": 16}
         assert await made.sent() == sums(1, 2, 3, 4, 6)
         seen = await look(client, made.name)
