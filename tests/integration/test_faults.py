@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 from chaos.cluster import WITNESS, Cluster
-from tandemq.cli.view import PairView
+from tandemq.cli.view import DomainView, PairView
 from tandemq.config import Limits, member_ports, to_toml
 from tandemq.peer.v1.peer_service_pb2 import (
     DomainHello,
@@ -249,6 +249,7 @@ async def test_p13_a_frame_of_an_old_epoch_has_no_effect(tmp_path: Path) -> None
                 hello = await peer.connect(incarnation=2)  # start 1 was here already
                 main = next(domain for domain in hello.domains if domain.name == "main")
                 assert main.epoch == 2
+                await cluster.wait_for(lambda view: _link(view, "a") == "HANDSHAKE", "the session at a's core")
                 before = await member_view(cluster, "a")
                 record = OpEntry(record=b"\x00" * 80)
                 for frame in ({"op": Op(entries=[record], commit_index=99)}, {"op_ack": {"durable_index": 99}}):
@@ -273,10 +274,19 @@ async def test_p13_a_frame_of_an_old_epoch_has_no_effect(tmp_path: Path) -> None
         await still_serves(cluster)
 
 
-def _epoch(view: PairView, name: str) -> int:
+def _main(view: PairView, name: str) -> DomainView | None:
     member = next((member for member in view.members if member.name == name), None)
-    domain = member.domain("main") if member else None
+    return member.domain("main") if member else None
+
+
+def _epoch(view: PairView, name: str) -> int:
+    domain = _main(view, name)
     return domain.epoch if domain is not None and domain.role == "MASTER" else 0
+
+
+def _link(view: PairView, name: str) -> str:
+    domain = _main(view, name)
+    return domain.link_state if domain is not None else ""
 
 
 # -- the directory -----------------------------------------------------------------------------------------------------
