@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from chaos.hostile.account import SAMPLES_MIN
 from chaos.hostile.watching import WRITTEN_MAX, percentile, written_bytes, wrote_little
+
+LARGE = 16 << 20
 
 
 @pytest.mark.parametrize(
@@ -39,3 +42,19 @@ def test_who_wrote_what_nobody_counted_did_not_write_little() -> None:
     assert not wrote_little(1, 2 + WRITTEN_MAX)
     assert not wrote_little(None, 1)
     assert not wrote_little(1, None)
+
+
+def test_what_was_written_is_counted_and_not_the_pages_around_it(tmp_path: Path) -> None:
+    """A kernel with large pages in its cache counts 2 MiB for a page that changes in a file that is there already."""
+    page = bytes(4_096)
+    with (tmp_path / "log").open("wb") as file:
+        file.write(b"x" * LARGE)
+        file.flush()
+        os.fsync(file.fileno())
+        before = written_bytes([os.getpid()])
+        os.pwrite(file.fileno(), page, LARGE // 2)
+        os.fsync(file.fileno())
+        after = written_bytes([os.getpid()])
+    assert before is not None
+    assert after is not None
+    assert len(page) <= after - before < 4 * len(page)
