@@ -24,6 +24,7 @@ from tandemq.v1 import pair_service_pb2_grpc
 from tandemq.v1.queue_admin_service_pb2 import GetQueueRequest, GetQueueResponse, QueueInfo
 from tests.support.clusters import quick
 from tests.support.listed.steps import Fault
+from tests.support.until import OUTER_S
 
 POLICY = retry.Policy(total_s=30.0, attempt_s=2.0)
 POLL_S = 0.05
@@ -34,7 +35,7 @@ Result = TypeVar("Result")
 class Processes:
     """See Driver. What strikes does so while a call is waited for, or time is."""
 
-    calm_ms, struck_ms = 3_000, 25_000
+    calm_ms, struck_ms, late_ms = 3_000, 25_000, int(OUTER_S * 1000)
 
     def __init__(self, cluster: Cluster, runner: asyncio.Runner) -> None:
         self.cluster = cluster

@@ -29,8 +29,6 @@ from tests.support.listed.unit_model import abort
 
 UNSURE_MS = 1_500
 """So long after something has struck there may be another master."""
-LATE_MS = 3_000
-"""What ends by itself is seen so soon after, and a dead letter is moved."""
 AGAIN = 8
 """So many calls are remembered, to be repeated."""
 
@@ -42,6 +40,8 @@ class Driver(Protocol):
     """How long a call may take when all is well."""
     struck_ms: int
     """And when something strikes."""
+    late_ms: int
+    """What ends by itself is seen so soon after, and a dead letter is moved: of the product in virtual time alone."""
 
     def now_ms(self) -> float:
         """By the members' clocks, which agree."""
@@ -229,7 +229,7 @@ class Run:
         if self.model.is_dying():
             self.touched.update(self.model.bury(self._deaths()))
             self.ask_kept()
-        self.compare(self.touched, LATE_MS)
+        self.compare(self.touched, self.driver.late_ms)
         self.touched.clear()
 
     def _pass_to(self, now_ms: int) -> None:
@@ -254,7 +254,7 @@ class Run:
         """Messages died of time, some of them perhaps at once: in which order, nobody can say but the pair."""
         self.count("time", "kills")
         probe = deepcopy(self.model)
-        self.compare_with(probe, {*self.touched, *probe.bury([])}, LATE_MS)
+        self.compare_with(probe, {*self.touched, *probe.bury([])}, self.driver.late_ms)
         order: list[bytes] = []
         for queue in list(self.model.queues.values()):
             if queue.dying() and queue.dead_name in probe.queues:
@@ -269,7 +269,7 @@ class Run:
         how it is asked.
         """
         call = QUEUE_SERVICE + "BrowsePage", BrowsePageRequest(queue=name, max_messages=1_000), BrowsePageResponse
-        self.driver.wait_for(lambda: len(self.driver.ask("a", *call).messages) == count, LATE_MS)
+        self.driver.wait_for(lambda: len(self.driver.ask("a", *call).messages) == count, self.driver.late_ms)
         return call
 
     def settle_down(self, late_ms: int = 0) -> None:
@@ -287,7 +287,7 @@ class Run:
             buried = set(self.model.bury([]))
             self.touched.update(buried)
             self.ask_kept()
-            late_ms = LATE_MS if buried else late_ms
+            late_ms = self.driver.late_ms if buried else late_ms
         if not self.struck:
             self.compare(self.touched, late_ms)
             for name in sorted(buried):

@@ -33,7 +33,7 @@ POLICY = retry.Policy(total_s=CALL_S, attempt_s=2.0)
 class Simulated:
     """See Driver."""
 
-    calm_ms, struck_ms = 400, 4_500
+    calm_ms, struck_ms, late_ms = 400, 4_500, 3_000
 
     def __init__(self, world: World) -> None:
         self.world = world
