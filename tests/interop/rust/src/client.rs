@@ -198,7 +198,7 @@ impl Client {
     }
 
     pub async fn length(&mut self, name: String) -> Result<(), Status> {
-        let answer = unary!(self.admin, get_queue, GetQueueRequest { name });
+        let answer = unary!(self.admin, get_queue, GetQueueRequest { name, ..Default::default() });
         println!("length {}", answer.queue.unwrap_or_default().length);
         Ok(())
     }
