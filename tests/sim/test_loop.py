@@ -89,6 +89,29 @@ def test_the_burial_ends_what_waits_at_the_end_of_several_contexts(monkeypatch: 
     assert ignored == []
 
 
+@pytest.mark.filterwarnings("error")
+def test_the_burial_ends_what_begins_several_things_at_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a client does that closes all its producers: none of them is left as a coroutine that was never awaited."""
+    ignored: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda found: ignored.append(repr(found.exc_value)))
+
+    async def closes() -> None:
+        await asyncio.Event().wait()
+
+    async def works() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.gather(closes(), closes())
+
+    loop, process = spawned(works())
+    loop.run(1.0)
+    loop.bury()
+    del loop, process
+    gc.collect()
+    assert ignored == []
+
+
 def test_a_member_whose_background_task_dies_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     start = Manager.start
     kept: list[asyncio.Task[None]] = []

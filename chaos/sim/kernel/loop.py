@@ -138,9 +138,12 @@ class SimLoop(asyncio.AbstractEventLoop):
         self, coro: Coroutine[Any, Any, Result], *, name: str | None = None, context: Context | None = None
     ) -> asyncio.Task[Result]:
         if self.buried:
+            # Not refused: `gather` of several would leave the others, which were made and then never awaited.
             coro.close()
-            raise asyncio.CancelledError
         task = asyncio.Task(coro, loop=self, name=name or "task", context=context)
+        if self.buried:
+            task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001  # it never runs, nor ends
+            return task
         process = (context.get(CURRENT) if context is not None else None) or CURRENT.get()
         if process is not None:
             if not process.tasks:
