@@ -23,7 +23,7 @@ from typing import Any
 from bench.growth.meter import cpu_us
 from bench.guard.counters import CannotCountError, counting
 from bench.guard.one_page import BEFORE, CALLS, CPU, FLOOR, KINDS, NOW, P50, ROLES, SIDES, SWITCHES, Figures, markdown
-from bench.levers.pairs import Running, switches
+from bench.levers.pairs import Running, Switches
 from bench.levers.table import Lever, Workload
 from bench.machine import facts
 from bench.peers.place import KILLED_WITH_US, BenchError, Place, stoppable
@@ -98,6 +98,7 @@ def measured(runs: int, seconds: float) -> dict[str, dict[str, Figures]]:
 
 def _taken(pids: Mapping[str, int], turn: Turn, seconds: float) -> dict[tuple[str, str], float]:
     """One turn, what the same processes do when idle taken off."""
+    switched = {role: Switches(pids[role]) for role in ROLES}
     with counting((pids[role] for role in ROLES), CALLS.values()) as counters:
 
         def now() -> tuple[float, dict[tuple[str, str], float]]:
@@ -105,7 +106,7 @@ def _taken(pids: Mapping[str, int], turn: Turn, seconds: float) -> dict[tuple[st
             for role, each in zip(ROLES, counters, strict=True):
                 calls = each.read()
                 read |= {(role, kind): float(calls[call]) for kind, call in CALLS.items()}
-                read[role, SWITCHES], read[role, CPU] = float(switches(pids[role])), cpu_us(pids[role])
+                read[role, SWITCHES], read[role, CPU] = float(switched[role].read()), cpu_us(pids[role])
             return time.perf_counter(), read
 
         began, first = now()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -50,6 +51,7 @@ class Running:
         self.pair = Switched(place, f"pair-{number}", lever)
         self._load: Asked | None = None
         self.pids: dict[str, int] = {}
+        self._switches: dict[str, Switches] = {}
         self._checked: dict[str, Any] = {}
 
     def start(self) -> None:
@@ -66,16 +68,20 @@ class Running:
         self.pids = {**self.pair.by_role(), "client": self._load.pid}
         if strangers := unlike(self.pids):
             raise BenchError(strangers)
+        self._switches = {role: Switches(pid) for role, pid in self.pids.items()}
 
     def turn(self, work: Workload, seconds: float) -> dict[str, Any]:
         """What a turn measured, and what it cost each process; see `table` for what is in it."""
         before, began = self._used(), time.perf_counter()
-        own = {role: (cpu_us(pid), switches(pid)) for role, pid in self.pids.items()}
+        own = {role: (cpu_us(pid), self._switches[role].read()) for role, pid in self.pids.items()}
         assert self._load
         asked = {**asdict(work), "seconds": seconds}
         found = self._load.ask(asked, f"{self.lever.name!r} in {work.name!r}")
         count, took_s = max(1, found["sent"]), time.perf_counter() - began
-        used = {role: (cpu_us(pid) - own[role][0], switches(pid) - own[role][1]) for role, pid in self.pids.items()}
+        used = {
+            role: (cpu_us(pid) - own[role][0], self._switches[role].read() - own[role][1])
+            for role, pid in self.pids.items()
+        }
         line = {
             **found,
             "us": {role: round(us / count, 3) for role, (us, _) in used.items()},
@@ -100,9 +106,19 @@ class Running:
         return {**usage(self._place.folder), "harness": time.process_time() * 1e6}
 
 
-def switches(pid: int) -> int:
-    """Context switches of all threads that a process has now. A thread that ended takes its own with it."""
-    return sum(_switches_of(task / "status") for task in Path(f"/proc/{pid}/task").iterdir())
+class Switches:
+    """Context switches of all threads of a process, each thread's as far as it was ever read."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._of_thread: dict[str, int] = {}
+
+    def read(self) -> int:
+        """Now; never less than before: a thread that has ended keeps what it was last read with."""
+        for task in Path(f"/proc/{self._pid}/task").iterdir():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended before it was opened, or read
+                self._of_thread[task.name] = _switches_of(task / "status")
+        return sum(self._of_thread.values())
 
 
 def _switches_of(status: Path) -> int:

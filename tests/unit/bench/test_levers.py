@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
+import queue
 import subprocess
+import threading
 from typing import Any
 
 import pytest
 
 from bench.check import unfit
 from bench.document import Document
-from bench.levers.pairs import switches, unlike
+from bench.levers.pairs import Switches, unlike
 from bench.levers.report import PLAN, RUNS_MIN, markdown, rows
 from bench.levers.table import LEVERS, SHIPPED, SWITCHES, WORKLOADS, switch_off
 from replica.node.writer import WriterThread
@@ -72,9 +74,30 @@ def test_processes_on_different_interpreters_are_not_compared() -> None:
 
 
 def test_context_switches_are_counted_over_all_threads() -> None:
-    before = switches(os.getpid())
+    count = Switches(os.getpid())
+    before = count.read()
     subprocess.run(["true"], check=True)  # it is waited for
-    assert switches(os.getpid()) > before
+    assert count.read() > before
+
+
+def test_a_thread_that_ends_takes_none_of_its_switches_with_it() -> None:
+    """As gRPC's do on a busy machine: a difference of two readings would be below 0."""
+    there, back, over = queue.SimpleQueue[int](), queue.SimpleQueue[int](), -1
+
+    def answer() -> None:
+        while (number := there.get()) != over:
+            back.put(number)
+
+    other = threading.Thread(target=answer)
+    other.start()
+    for number in range(100):
+        there.put(number)
+        back.get()
+    count = Switches(os.getpid())
+    before = count.read()
+    there.put(over)
+    other.join()
+    assert count.read() >= before
 
 
 def turn(run: int, p50_ms: float, **more: Any) -> dict[str, Any]:
