@@ -1,8 +1,10 @@
 """Asks the tests of small bugs: `python -m tools.mutants --area machine --count 60`; exit 1 when too many live,
 or one of which `equivalent.toml` says nothing.
 
-Each mutant is one change to one function, put into the memory of a forked child, which runs the tests that enter that
-function, and then runs of the simulator. One that lives and breaks nothing is named in `equivalent.toml` with why.
+Each mutant is one change to one function, put into the memory of a forked child, which runs the tests that come to the
+changed statement, and then runs of the simulator. One that lives and breaks nothing is named in `equivalent.toml` with
+why. `--part replica/core/macro` draws from a part of the area alone, `--tests` asks other tests than all of the area's,
+`--key` asks one mutant again.
 """
 
 from __future__ import annotations
@@ -10,8 +12,10 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import json
+import math
 import random
 import sys
+import time
 import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -22,7 +26,7 @@ from typing import NamedTuple
 import pytest
 
 from tools.mutants.kinds import Mutant, mutants_of
-from tools.mutants.running import ALIVE, KILLED, UNREACHED, Verdict, asked, asked_of_seeds, reach_of
+from tools.mutants.running import ALIVE, HUNG, KILLED, UNREACHED, Verdict, asked, asked_of_seeds, pass_without, reach_of
 
 ROOT = Path(__file__).parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
@@ -55,10 +59,14 @@ AREAS = {
 class Asking:
     """A plugin that runs mutants in place of tests."""
 
-    def __init__(self, mutants: Sequence[Mutant], seeds: int) -> None:
+    def __init__(self, mutants: Sequence[Mutant], seeds: int, until_s: float) -> None:
         self.mutants = mutants
         self.seeds = seeds
+        self.until_s = until_s
+        """By the clock of `time.monotonic`: no further mutant is asked then."""
         self.verdicts: list[Verdict] = []
+        self._sound: dict[tuple[str, ...], bool] = {}
+        """Of lists of tests, whether they pass without a mutant."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -69,8 +77,10 @@ class Asking:
         for nodeid in reach.failing:
             say(f"fails without a mutant, and is asked nothing: {nodeid}")
         for at, mutant in enumerate(self.mutants):
-            tests = reach.tests.get(f"{mutant.module}:{mutant.function}", [])
-            verdict = asked(mutant, [by_id[nodeid] for nodeid in tests])
+            if time.monotonic() > self.until_s:
+                say(f"the time is over: {len(self.mutants) - at} of the sample are not asked")
+                break
+            verdict = self._asked(mutant, [by_id[nodeid] for nodeid in reach.tests.get(mutant.key, [])])
             if verdict.outcome in (ALIVE, UNREACHED) and (seen := asked_of_seeds(mutant, self.seeds)):
                 verdict = verdict._replace(outcome=KILLED, by=seen)
             self.verdicts.append(verdict)
@@ -78,20 +88,41 @@ class Asking:
             say(f"{at + 1:4} {verdict.outcome:9} {mutant.kind:15} {place}  {mutant.before[:60]}  {verdict.by}")
         return True
 
+    def _asked(self, mutant: Mutant, tests: list[pytest.Item]) -> Verdict:
+        """Of tests that pass without it, in the order in which they were asked."""
+        while (verdict := asked(mutant, tests)).outcome in (KILLED, HUNG):
+            ids = [item.nodeid for item in tests]
+            seen = ids.index(verdict.by)
+            order = tuple(ids[: seen + 1])
+            if order not in self._sound:
+                self._sound[order] = pass_without(tests[: seen + 1])
+            if self._sound[order]:
+                break
+            say(f"fails without a mutant in this order, and is asked nothing: {verdict.by}")
+            del tests[seen]
+        return verdict
+
 
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def drawn(area: Area, count: int, seed: int) -> list[Mutant]:
-    """So many of all that there are in the area; the same for the same seed and code."""
+def drawn(code: Sequence[str], count: int, seed: int) -> list[Mutant]:
+    """So many of all that there are in these files and folders; the same for the same seed and code."""
+    every = every_of(code)
+    return random.Random(seed).sample(every, min(count, len(every)))
+
+
+def every_of(code: Sequence[str]) -> list[Mutant]:
+    """All that there are, in the order of the files and of their lines."""
     every: list[Mutant] = []
-    for path in sorted(path for folder in area.code for path in (ROOT / folder).rglob("*.py")):
+    files = [[part] if part.is_file() else part.rglob("*.py") for part in (ROOT / each for each in code)]
+    for path in sorted(path for found in files for path in found):
         name = path.relative_to(ROOT)
         if not name.stem.endswith(("_pb2", "_pb2_grpc", "_generated")):
             module = ".".join(name.with_suffix("").parts).removesuffix(".__init__")
             every += mutants_of(module, str(name), path.read_text(encoding="utf-8"))
-    return random.Random(seed).sample(every, min(count, len(every)))
+    return every
 
 
 def equivalents() -> dict[str, str]:
@@ -133,6 +164,19 @@ def judged(verdicts: Sequence[Verdict], known: Mapping[str, str]) -> Judged:
     return Judged(dict(counts), percent, unjudged, doubtful)
 
 
+def chosen(parser: argparse.ArgumentParser, area: Area, options: argparse.Namespace, seed: int) -> list[Mutant]:
+    """Those that are to be asked; ends the program, exit code 2, where there are none such."""
+    part: Sequence[str] = options.part or area.code
+    if strangers := [each for each in part if not each.startswith(area.code) or not (ROOT / each).exists()]:
+        parser.error(f"--part: there is no {strangers[0]} in {' '.join(area.code)}")
+    if options.key is None:
+        return drawn(part, options.count, seed)
+    every = {mutant.key: mutant for mutant in every_of(part)}
+    if unknown := [key for key in options.key if key not in every]:
+        parser.error(f"--key: no change of {' '.join(part)} has the key {unknown[0]}")
+    return [every[key] for key in options.key]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Exit code 1: fewer were seen than the area asks for, or one lives of which nothing is said."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants", description=__doc__)
@@ -141,11 +185,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=None, help="of the sample; by default the day")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="runs of the simulator for one that no test sees")
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--part", nargs="+", default=None, help="files and folders of the area; by default all of it")
+    parser.add_argument("--tests", nargs="+", default=None, help="files and folders; by default the area's")
+    parser.add_argument("--key", nargs="+", default=None, help="these mutants alone, as they were printed")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="after which no further mutant is asked")
     options = parser.parse_args(arguments)
     area = AREAS[options.area]
     seed = dt.datetime.now(tz=dt.UTC).date().toordinal() if options.seed is None else options.seed
-    asking = Asking(drawn(area, options.count, seed), options.seeds)
-    code = pytest.main(["-q", "-p", "no:cacheprovider", "-m", area.marks, *area.tests], [asking])
+    asking = Asking(chosen(parser, area, options, seed), options.seeds, time.monotonic() + options.seconds)
+    code = pytest.main(["-q", "-p", "no:cacheprovider", "-m", area.marks, *(options.tests or area.tests)], [asking])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         return int(code)
     found = judged(asking.verdicts, equivalents())

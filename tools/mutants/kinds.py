@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType
+from typing import Any
 
 _OTHER: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE,
@@ -90,14 +91,42 @@ def code_of(source: str, path: str, mutant: Mutant) -> CodeType:
     return _named(compile(tree, path, "exec"), mutant.function)
 
 
-def watched_code_of(source: str, path: str, function: str, call: str) -> CodeType:
-    """Of the function, which first calls that global with its own name."""
+def watched_code_of(source: str, path: str, mutants: Sequence[Mutant], call: str) -> CodeType:
+    """Of the function of all of them, which calls that global with the key of each before it comes to its statement."""
     tree = ast.parse(source)
-    node = dict(functions_of(tree))[function]
-    said = ast.Expr(ast.Call(ast.Name(call, ast.Load()), [ast.Constant(function)], []))
-    node.body.insert(0, ast.copy_location(said, node.body[0]))
+    function = dict(functions_of(tree))[mutants[0].function]
+    keys = {mutant.number: mutant.key for mutant in mutants}
+    before: dict[ast.AST, list[str]] = {}
+    statement_of = _statements(function)
+    for number, (node, _) in enumerate(_changes(function)):
+        if number in keys:
+            before.setdefault(statement_of[node], []).append(keys[number])
+    _Watched(before, call).visit(function)
     ast.fix_missing_locations(tree)
-    return _named(compile(tree, path, "exec"), function)
+    return _named(compile(tree, path, "exec"), mutants[0].function)
+
+
+def _statements(function: Function) -> dict[ast.AST, ast.stmt]:
+    """The innermost statement that each node is, or is a part of."""
+    found: dict[ast.AST, ast.stmt] = {}
+    waiting: list[tuple[ast.AST, ast.stmt]] = [(function, function)]
+    for node, around in waiting:
+        found[node] = statement = node if isinstance(node, ast.stmt) else around
+        waiting += [(child, statement) for child in ast.iter_child_nodes(node)]
+    return found
+
+
+class _Watched(ast.NodeTransformer):
+    """Puts calls in front of statements; a transformer takes a list for one of them."""
+
+    def __init__(self, before: Mapping[ast.AST, Sequence[str]], call: str) -> None:
+        self._before, self._call = before, call
+
+    def visit(self, node: ast.AST) -> Any:
+        keys = self._before.get(node, ())
+        self.generic_visit(node)
+        calls = [ast.Expr(ast.Call(ast.Name(self._call, ast.Load()), [ast.Constant(key)], [])) for key in keys]
+        return [*(ast.copy_location(each, node) for each in calls), node] if calls else node
 
 
 def _named(code: CodeType, name: str) -> CodeType:

@@ -1,8 +1,9 @@
 """Runs the tests of a pytest session once for each mutant, in a forked child, and says which test saw it first.
 
-The tests are collected once, in a process that runs none of them. One child runs all and tells which of them enter
-which of the chosen functions, and how long each takes; every other one has one mutant put into its memory, and runs the
-tests that enter its function, the quickest first, until one fails. No file is changed.
+The tests are collected once, in a process that runs none of them. One child runs all and says which of them come to
+the changed statements, and how long each takes; every other one has one mutant put into its memory, and runs the tests
+that come to its statement, the quickest first, until one fails. The same tests run without it, and one that fails there
+too shows nothing. No file is changed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from types import FunctionType
 from typing import Any, NamedTuple
@@ -46,16 +47,16 @@ class Verdict(NamedTuple):
     mutant: Mutant
     outcome: str
     by: str = ""
-    """The test that failed, or the seed."""
+    """The test that failed, or hung, or in which the process ended; or the seed."""
     tests: int = 0
-    """Those that enter the function."""
+    """Those that come to its statement."""
 
 
 class Reach(NamedTuple):
-    """Which tests enter which function."""
+    """Which tests come to which mutant's statement."""
 
     tests: Mapping[str, list[str]]
-    """By `module:function`, the quickest first."""
+    """By the mutant's key, the quickest first."""
     failing: list[str]
     """Those that fail without a mutant: they are asked nothing."""
 
@@ -119,12 +120,15 @@ def _lines(descriptor: int, silent_s: float | None) -> tuple[list[str], bool]:
 
 
 def reach_of(items: Sequence[pytest.Item], mutants: Sequence[Mutant]) -> Reach:
-    """Runs every test once, in a child."""
+    """Runs every test once, in a child. Raises RuntimeError where that ends before they do."""
 
     def work(say: Say) -> None:
         entered: set[str] = set()
-        for module, path, name in {(each.module, each.path, each.function) for each in mutants}:
-            _watch(module, path, name, entered)
+        of_function: dict[tuple[str, str], list[Mutant]] = {}
+        for mutant in mutants:
+            of_function.setdefault((mutant.module, mutant.function), []).append(mutant)
+        for each in of_function.values():
+            _watch(each, entered)
         for at, item in enumerate(items):
             entered.clear()
             began = time.perf_counter()
@@ -132,6 +136,8 @@ def reach_of(items: Sequence[pytest.Item], mutants: Sequence[Mutant]) -> Reach:
             say([item.nodeid, failed, time.perf_counter() - began, sorted(entered)])
 
     said, _ = in_child(work, None)
+    if len(said) < len(items):
+        raise RuntimeError(f"without a mutant the process of the tests ended in {items[len(said)].nodeid}")
     found: dict[str, list[tuple[float, str]]] = {}
     for nodeid, failed, took_s, entered in said:
         for name in entered if not failed else ():
@@ -140,14 +146,15 @@ def reach_of(items: Sequence[pytest.Item], mutants: Sequence[Mutant]) -> Reach:
     return Reach(quickest, [nodeid for nodeid, failed, _, _ in said if failed])
 
 
-def _watch(module: str, path: str, name: str, entered: set[str]) -> None:
-    """Has the function say that it was entered, by a call in front of its code."""
-    function = function_of(module, name)
+def _watch(mutants: Sequence[Mutant], entered: set[str]) -> None:
+    """Has the function of all of them say to which of their statements it comes."""
+    first = mutants[0]
+    function = function_of(first.module, first.function)
     if function is None:
         return
-    code = watched_code_of(Path(path).read_text(encoding="utf-8"), path, name, STRAY_NAME)
+    code = watched_code_of(Path(first.path).read_text(encoding="utf-8"), first.path, mutants, STRAY_NAME)
     if code.co_freevars == function.__code__.co_freevars:
-        function.__globals__[STRAY_NAME] = lambda entered_name: entered.add(f"{module}:{entered_name}")
+        function.__globals__[STRAY_NAME] = entered.add
         function.__code__ = code
 
 
@@ -168,30 +175,35 @@ def put_in(mutant: Mutant) -> bool:
 
 
 def asked(mutant: Mutant, items: Sequence[pytest.Item]) -> Verdict:
-    """The tests that enter its function, until one fails."""
-
-    def work(say: Say) -> None:
-        if not put_in(mutant):
-            say([UNREACHED, False])
-            return
-        for at, item in enumerate(items):
-            failed = _fails(item, items[at + 1] if at + 1 < len(items) else None)
-            say([item.nodeid, failed])
-            if failed:
-                return
-        say(["", False])
-
+    """The tests that come to its statement, until one fails."""
     if not items:
         return Verdict(mutant, UNREACHED)
-    said, in_time = in_child(work, SILENT_S)
-    if not in_time:
-        return Verdict(mutant, HUNG, tests=len(items))
+    said, in_time = in_child(lambda say: _ask(say, items, partial(put_in, mutant)), SILENT_S)
     if said == [[UNREACHED, False]]:
         return Verdict(mutant, UNREACHED, tests=len(items))
-    if not said or (said[-1][0] and not said[-1][1]):
-        return Verdict(mutant, KILLED, "the process ended", len(items))
-    nodeid, failed = said[-1]
-    return Verdict(mutant, KILLED if failed else ALIVE, nodeid, len(items))
+    if len(said) == len(items) and not said[-1][1]:
+        return Verdict(mutant, ALIVE, tests=len(items))
+    if said and said[-1][1]:
+        return Verdict(mutant, KILLED, said[-1][0], len(items))
+    return Verdict(mutant, KILLED if in_time else HUNG, items[len(said)].nodeid, len(items))
+
+
+def pass_without(items: Sequence[pytest.Item]) -> bool:
+    """Whether all of them pass in this order with no mutant: one that does not says nothing of any."""
+    said, _ = in_child(lambda say: _ask(say, items, lambda: True), SILENT_S)
+    return len(said) == len(items) and not said[-1][1]
+
+
+def _ask(say: Say, items: Sequence[pytest.Item], prepare: Callable[[], bool]) -> None:
+    """Until one fails."""
+    if not prepare():
+        say([UNREACHED, False])
+        return
+    for at, item in enumerate(items):
+        failed = _fails(item, items[at + 1] if at + 1 < len(items) else None)
+        say([item.nodeid, failed])
+        if failed:
+            return
 
 
 def asked_of_seeds(mutant: Mutant, seeds: int) -> str:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import textwrap
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 import pytest
 
 from tools.mutants import running
-from tools.mutants.__main__ import AREAS, ROOT, drawn, equivalents, judged
-from tools.mutants.kinds import Mutant, code_of, mutants_of
+from tools.mutants.__main__ import AREAS, ROOT, Asking, drawn, equivalents, every_of, judged, main
+from tools.mutants.kinds import Mutant, code_of, mutants_of, watched_code_of
 from tools.mutants.running import ALIVE, HUNG, KILLED, UNREACHED, Verdict
 
 SOURCE = textwrap.dedent(
@@ -140,6 +141,72 @@ def test_what_cannot_be_put_in_is_asked_nothing(
     assert running.asked(mutant, [request.node]).outcome == UNREACHED
 
 
+STEPS = textwrap.dedent(
+    """
+    def steps(number):
+        if number > 2:
+            number = number + 3
+        elif number == 2:
+            raise ValueError("two")
+        return [each for each in range(number) if each > 7]
+    """
+)
+
+
+@pytest.mark.parametrize(
+    ("number", "reached"),
+    [
+        (3, {"number > 2", "number + 3", "each > 7"}),
+        (2, {"number > 2", "number == 2", "raise ValueError('two')"}),
+        (1, {"number > 2", "number == 2", "each > 7"}),
+    ],
+)
+def test_only_who_comes_to_a_statement_is_asked_of_its_changes(number: int, reached: set[str]) -> None:
+    mutants = mutants_of("steps", "steps.py", STEPS)
+    entered: set[str] = set()
+    module: dict[str, object] = {"entered": entered.add}
+    code = watched_code_of(STEPS, "steps.py", mutants, "entered")
+    with contextlib.suppress(ValueError):
+        FunctionType(code, module)(number)
+    changed = {mutant.before for mutant in mutants if mutant.key in entered}
+    assert reached <= changed
+    assert not {"number + 3", "number == 2", "raise ValueError('two')", "each > 7"} & changed - reached
+
+
+def test_a_test_that_fails_without_the_mutant_as_well_shows_nothing(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """In the order of the asking it may, though it passed in the order of the files."""
+    item = request.node
+    monkeypatch.setattr(running, "put_in", lambda _mutant: True)
+    for fails, outcome in ((True, UNREACHED), (False, ALIVE)):
+        monkeypatch.setattr(running, "_fails", lambda _item, _next, fails=fails: fails)
+        assert running.asked(ONE, [item]).outcome == (KILLED if fails else ALIVE)
+        assert running.pass_without([item]) is not fails
+        assert Asking([ONE], seeds=0, until_s=0)._asked(ONE, [item]).outcome == outcome
+
+
+def test_a_process_that_ends_before_its_tests_is_no_reach(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setattr(running, "_fails", lambda _item, _next: running.os._exit(3))
+    with pytest.raises(RuntimeError, match=r"ended in .*test_a_process_that_ends"):
+        running.reach_of([request.node], [])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["--part", "replica/core"], ["--part", "storage/no_such.py"], ["--key", "storage/disk.py::no::such::change"]],
+)
+def test_a_part_or_a_key_that_the_area_does_not_have_is_refused(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--area", "storage", *words])
+    assert ended.value.code == 2
+    assert words[1] in capsys.readouterr().err
+
+
 def test_functions_are_found_under_what_wraps_them() -> None:
     for name in ("Cluster.running", "Cluster.paired", "Cluster.spawn", "describe"):
         assert running.function_of("chaos.cluster", name) is not None, name
@@ -160,8 +227,8 @@ def test_a_child_says_what_it_found_and_one_that_hangs_is_ended() -> None:
 
 def test_a_sample_is_the_same_for_a_seed_and_of_the_areas_own_code() -> None:
     for name, area in AREAS.items():
-        one = drawn(area, 20, 5)
-        assert one == drawn(area, 20, 5) != drawn(area, 20, 6), name
+        one = drawn(area.code, 20, 5)
+        assert one == drawn(area.code, 20, 5) != drawn(area.code, 20, 6), name
         assert all(each.path.startswith(area.code) for each in one)
         assert all((ROOT / test).exists() for test in area.tests)
 
@@ -181,7 +248,7 @@ def test_equal_constants_of_a_function_have_keys_of_their_own() -> None:
 
 def test_no_two_changes_of_the_product_share_a_key() -> None:
     for name, area in AREAS.items():
-        keys = [each.key for each in drawn(area, 1 << 30, 1)]
+        keys = [each.key for each in every_of(area.code)]
         assert len(keys) == len(set(keys)), name
 
 
