@@ -12,7 +12,7 @@ from replica.machine import Machine, MoveCall, RemoveCall, columns_of
 from replica.machine.plan.lease import deliverable
 from replica.machine.plan.move import plan_move, plan_remove
 from replica.machine.plan.selecting import RANGES_MAX, SELECTED_MAX, plan_select
-from replica.machine.plan.sides import next_given, plan_given, plan_lost, plan_passed
+from replica.machine.plan.sides import READY_MAX, next_given, plan_given, plan_lost, plan_passed
 from replica.machine.plan.sides import plan_side as side_of
 from replica.machine.plan.time import plan_expire
 from replica.machine.state.lockstep import SideOf
@@ -119,6 +119,19 @@ def test_a_record_takes_what_it_names_in_any_order(driver: Driver, runs: list[tu
     driver.order(record_pb2.RecordHeader(time_ms=driver.now_ms, select=op))
     assert sequence(driver) == [index for first, count in runs for index in range(first, first + count)]
     assert not queue_of(driver).has_ready()
+
+
+def test_the_number_that_may_wait_at_a_side_cuts_no_record_of_what_is_selected(driver: Driver) -> None:
+    """It comes whole with the next ones."""
+    own, third = Driver(), READY_MAX // 3
+    begin(own, driver)
+    for _ in range(4):
+        driver.send(third)
+    while select(driver, 4 * third):
+        pass
+    assert give(own, driver) == third * 3
+    own.lease(third * 3, name="SYSTEM.SIDE/q")
+    assert give(own, driver) == third
 
 
 def test_k3_one_record_selects_several_up_to_a_limit(driver: Driver) -> None:

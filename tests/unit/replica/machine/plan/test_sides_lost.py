@@ -69,6 +69,15 @@ def test_k6_a_side_that_stands_before_a_full_queue_loses_its_place(driver: Drive
     assert late(driver) == {}, "it comes along: senders wait for it"
 
 
+@pytest.mark.parametrize(("no_room", "what"), [(False, "the queue was full"), (True, "the store was full")])
+def test_k6_a_side_that_loses_its_place_hears_what_was_full(driver: Driver, no_room: bool, what: str) -> None:
+    driver.send(10)
+    mark(driver, a=8, b=0 if no_room else 2)
+    driver.send(2)
+    driver.now_ms += LIMITS.full_ms
+    assert late(driver, no_room=no_room)["b"].startswith(f"{what} and it settled nothing")
+
+
 def test_k6_a_side_that_is_in_nobodys_way_keeps_its_place(driver: Driver) -> None:
     driver.send(9)
     driver.now_ms += LIMITS.ms

@@ -132,6 +132,17 @@ def test_rows_enter_in_the_order_of_the_stages() -> None:
     assert sizes == [30, 10, 20]
 
 
+def test_a_record_that_is_known_to_be_committed_is_seen_as_it_is_applied() -> None:
+    """As a member does that reads its log again: it knows how far it was committed."""
+    driver = made()
+    driver.master.commit(driver.log_index + 3)
+    driver.replica.commit(driver.log_index + 3)
+    driver.commits = False
+    driver.send(2)
+    assert driver.browse() == [1, 2]
+    assert not driver.master.state.pending
+
+
 def test_a_batch_that_was_published_before_drops_the_stages_of_the_repetition() -> None:
     driver = made()
     driver.stage(1)
