@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -11,6 +11,8 @@ from tandemq.twin.handling import Output
 
 NONE = 0
 """Before the first output."""
+MARKS_KEPT = 1_024
+"""Digests of states (K9), here and at the pair."""
 
 
 class Compared(NamedTuple):
@@ -42,3 +44,24 @@ def chained(before: int, index: int, outputs: Iterable[Output]) -> int:
 def shown(digest: int) -> str:
     """As events and errors of the manager show it."""
     return f"{digest:016x}"
+
+
+class OwnMarks:
+    """Digests of this process's states, by the input that each is behind; the last MARKS_KEPT of them (K9)."""
+
+    def __init__(self) -> None:
+        self._by_input: dict[int, int] = {}
+
+    def add(self, index: int, digest: int) -> None:
+        self._by_input[index] = digest
+        while len(self._by_input) > MARKS_KEPT:
+            del self._by_input[next(iter(self._by_input))]
+
+    def first_differing(self, theirs: Mapping[int, str]) -> tuple[int, str, str] | None:
+        """The first input that both know a state behind and differ there, with this process's digest and the twin's;
+        `theirs`: as shown. None: no two states that both know differ.
+        """
+        for index, digest in sorted(self._by_input.items()):
+            if (there := theirs.get(index)) is not None and there != shown(digest):
+                return index, shown(digest), there
+        return None

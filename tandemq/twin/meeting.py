@@ -19,13 +19,11 @@ from typing import Any
 from tandemq.client import aio
 from tandemq.client.outgoing import Outgoing, Value
 from tandemq.errors import AlreadyExists, NotFound, TandemqError
-from tandemq.twin.digests import shown
+from tandemq.twin.digests import MARKS_KEPT, shown
 from tandemq.twin.handling import Output
 from tandemq.v1.queue_admin_service_pb2 import OVERFLOW_DROP_HEAD, QueueConfig, QueueInfo
 
 PREFIX = "SYSTEM.TWIN/"
-MARKS_KEPT = 1_024
-"""Digests of states (K9)."""
 LOG_KEPT = 200
 SNAPSHOT_BYTES_MAX = 4_000_000
 """Of one that goes through a queue: a batch of a manager, with room for the rest (K10)."""

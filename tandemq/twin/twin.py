@@ -10,12 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import timedelta
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tandemq.client import aio
 from tandemq.client.consumer import Consumer
@@ -24,22 +21,14 @@ from tandemq.client.sides import last_input
 from tandemq.errors import AlreadyExists
 from tandemq.twin.checks import check_same, check_seen, check_sides, member_at
 from tandemq.twin.codecs import JSON, Codec, check_json
-from tandemq.twin.digests import NONE, Compared, shown, state_digest
+from tandemq.twin.digests import NONE, Compared, OwnMarks, shown, state_digest
 from tandemq.twin.faults import InputMissing, StateMissing, TwinsDiffer, TwinVersion
 from tandemq.twin.handling import Handler, Output, State, TwinInput
-from tandemq.twin.meeting import (
-    MARKS_KEPT,
-    SNAPSHOT_BYTES_MAX,
-    Meeting,
-    latest,
-    logged,
-    mark,
-    marks,
-    only_logged,
-)
+from tandemq.twin.meeting import SNAPSHOT_BYTES_MAX, Meeting, latest, logged, mark, marks, only_logged
 from tandemq.twin.options import OnDivergence, TwinEnd, TwinOptions
 from tandemq.twin.outputs import OutputCounts, Outputs
 from tandemq.twin.replies import Replies
+from tandemq.twin.saving import Handling, Saving
 from tandemq.twin.snapshots import SnapshotCutError, Snapshots, TwinSnapshot, snapshot_from
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
 
@@ -55,38 +44,6 @@ LEASE = timedelta(hours=1)
 """Of inputs that wait for a snapshot. Those whose lease ends come again, and are known."""
 log = logging.getLogger("tandemq.twin")
 Result = TypeVar("Result")
-
-
-@dataclass(slots=True)
-class _At:
-    """Names the input at which a handler has raised."""
-
-    queue: str
-    index: int = 0
-    has_raised: bool = False
-    """The state may be half of what that input comes to: it is never saved."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is not None:
-            self.has_raised = True
-            error.add_note(f"at input {self.index} of {self.queue}; its twin comes to the same")
-
-
-@dataclass(slots=True)
-class _Saving:
-    """What is on this process's disk."""
-
-    index: int = 0
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    unsettled: deque[tuple[int, DeliveryBatch]] = field(default_factory=deque)
-    """Their last inputs, and the inputs."""
-    count: int = 0
-    """Of encoded states."""
 
 
 class Twin(Generic[State]):
@@ -112,8 +69,10 @@ class Twin(Generic[State]):
         """Whose side it takes, once that is known."""
         self.counts = OutputCounts()
         self._snapshots = Snapshots(options.directory)
-        self._saving = _Saving()
-        self._own_marks: dict[int, int] = {}  # state digests, by input; the latest ones
+        self._handling = Handling(options.inputs)
+        self._saving = Saving(self._snapshots, self._handling)
+        self._encoded_count = 0
+        self._marks = OwnMarks()
         self._stop = asyncio.Event()
         self._restart = False
         self._given: asyncio.Queue[bytes] = asyncio.Queue(1)  # the latest snapshot of the other twin
@@ -126,7 +85,6 @@ class Twin(Generic[State]):
         self._queue_id = self.other = ""
         self._outputs: Outputs | None = None
         self._replies: Replies | None = None  # where inputs are requests
-        self._at = _At(options.inputs)
 
     def stop(self) -> None:
         """Has `run` end in order: what was acted on is sent, saved and settled. From the loop's thread."""
@@ -221,7 +179,7 @@ class Twin(Generic[State]):
             raise StateMissing("TWIN_STATE_LOST", text)
         self._check_version(snapshot.version, f"the snapshot of input {snapshot.index}")
         self.state, self.index = self._codec.decode(snapshot.state), snapshot.index
-        self._saving.index = snapshot.index
+        self._saving.begins(snapshot.index)
 
     async def _rejoin(self, first: int, meeting: Meeting, outputs: Outputs) -> None:
         """This process's state ends before the first input that its member still has: take the twin's (K10)."""
@@ -253,9 +211,9 @@ class Twin(Generic[State]):
         log.warning("twin %s at %s goes on from its twin's state behind input %d", self.name, self.member, self.index)
 
     async def _adopt(self, snapshot: TwinSnapshot, outputs: Outputs) -> None:
-        async with self._saving.lock:  # nobody saves half of the one and half of the other
+        async with self._saving.lock:
             await outputs.begin(*_place_of(snapshot))
-            await self._write(snapshot)
+            await self._saving.write(snapshot)
             self._take(snapshot)
 
     # -- working -----------------------------------------------------------------------------------------------------
@@ -309,14 +267,12 @@ class Twin(Generic[State]):
             first, last = ranges[0][0], ranges[-1][0] + ranges[-1][1] - 1
             if first > self.index + 1 and not self._acted:
                 await self._rejoin(first, meeting, outputs)
-            with self._at:
+            with self._handling:
                 self._apply(batch, outputs)
             outputs.passed(self.index)
             self._acted = True
             self._applied.set()
-            self._saving.unsettled.append((last, batch))
-            if last <= self._saving.index:
-                self._settle()  # it was acted on before this process began
+            self._saving.acted(last, batch)
             if outputs.is_full:
                 await outputs.room()
             if self._replies is not None:
@@ -325,7 +281,7 @@ class Twin(Generic[State]):
                 await self._save(outputs)
 
     def _apply(self, batch: DeliveryBatch, outputs: Outputs) -> None:
-        handler, mark_every, index, at = self._handler, self.options.mark_every, self.index, self._at
+        handler, mark_every, index, at = self._handler, self.options.mark_every, self.index, self._handling
         for part in batch.parts:
             for place in range(len(part.payloads)):
                 number = part.index(place)
@@ -347,9 +303,7 @@ class Twin(Generic[State]):
 
     def _mark(self, index: int, state: State) -> Output:
         digest = state_digest(self._codec.encode(state))
-        self._own_marks[index] = digest
-        while len(self._own_marks) > MARKS_KEPT:
-            del self._own_marks[next(iter(self._own_marks))]
+        self._marks.add(index, digest)
         return mark(self.name, index, digest)
 
     # -- saving ------------------------------------------------------------------------------------------------------
@@ -361,41 +315,25 @@ class Twin(Generic[State]):
 
     async def _save(self, outputs: Outputs) -> TwinSnapshot:
         """The state as it is now; when it returns, that is on the disk and its inputs are settled."""
-        async with self._saving.lock:
-            if self._at.has_raised:
-                await asyncio.Event().wait()  # until `run` has ended by that
-            place = self.index, outputs.chain, outputs.sent
-            snapshot = TwinSnapshot(self.name, self.options.version, self._queue_id, *place, self._encoded())
-            await outputs.done(snapshot.index)
-            if self._replies is not None:
-                await self._replies.done(snapshot.index)
-            if snapshot.index > self._saving.index:
-                await self._write(snapshot)
-                self._saving.index = snapshot.index
-            self._settle()
-            return snapshot
+        return await self._saving.save(lambda: self._snapshot(outputs), lambda index: self._sent(index, outputs))
+
+    def _snapshot(self, outputs: Outputs) -> TwinSnapshot:
+        place = self.index, outputs.chain, outputs.sent
+        return TwinSnapshot(self.name, self.options.version, self._queue_id, *place, self._encoded())
+
+    async def _sent(self, index: int, outputs: Outputs) -> None:
+        """Until all that inputs up to there have come to is in its queues, by whichever twin."""
+        await outputs.done(index)
+        if self._replies is not None:
+            await self._replies.done(index)
 
     def _encoded(self) -> bytes:
         """The state, which is looked at more and more rarely for what would come back as something else."""
         encoded = self._codec.encode(self.state)
-        self._saving.count += 1
-        if self._codec is JSON and not self._saving.count & (self._saving.count - 1):
+        self._encoded_count += 1
+        if self._codec is JSON and not self._encoded_count & (self._encoded_count - 1):
             check_json(self.state, encoded)
         return encoded
-
-    async def _write(self, snapshot: TwinSnapshot) -> None:
-        """Ends when the file is there, also where it is cancelled: the next one may write the same file."""
-        writing = asyncio.ensure_future(asyncio.to_thread(self._snapshots.write, snapshot))
-        try:
-            await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            await asyncio.wait([writing])
-            raise
-
-    def _settle(self) -> None:
-        unsettled = self._saving.unsettled
-        while unsettled and unsettled[0][0] <= self._saving.index:
-            unsettled.popleft()[1].ack()
 
     # -- the other one -----------------------------------------------------------------------------------------------
 
@@ -481,11 +419,8 @@ class Twin(Generic[State]):
 
     async def _where(self, meeting: Meeting) -> str:
         """Whether the states differ, and since when."""
-        theirs = await marks(meeting.client, self.name)
-        for index, mine in sorted(self._own_marks.items()):
-            if (there := theirs.get(index)) is not None and there != shown(mine):
-                return f"; the states differ behind input {index}: {shown(mine)} here, {there} there"
-        return ""
+        found = self._marks.first_differing(await marks(meeting.client, self.name))
+        return "; the states differ behind input {}: {} here, {} there".format(*found) if found is not None else ""
 
 
 def _place_of(snapshot: TwinSnapshot | None) -> tuple[int, int, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import combinations
 
 from tandemq.twin.codecs import JSON
-from tandemq.twin.digests import NONE, chained
+from tandemq.twin.digests import MARKS_KEPT, NONE, OwnMarks, chained, shown
 from tandemq.twin.handling import Output
 
 
@@ -45,3 +45,21 @@ def test_a_difference_stays() -> None:
 def test_equal_states_have_equal_bytes() -> None:
     assert JSON.encode({"b": [1, None], "a": "ü"}) == JSON.encode({"a": "ü", "b": [1, None]})
     assert JSON.decode(JSON.encode({"a": 1.5})) == {"a": 1.5}
+
+
+def test_k9_no_more_of_ones_own_states_are_remembered_than_the_pair_keeps() -> None:
+    """The latest ones: a twin runs for years, and those before are at the pair no more."""
+    marks = OwnMarks()
+    for index in range(1, 2 * MARKS_KEPT + 1):
+        marks.add(index, 1)
+    others = dict.fromkeys(range(1, 2 * MARKS_KEPT + 1), shown(2))
+    assert marks.first_differing(others) == (MARKS_KEPT + 1, shown(1), shown(2))
+    assert marks.first_differing({index: shown(1) for index in others}) is None
+
+
+def test_k9_the_first_state_that_differs_of_those_that_both_know() -> None:
+    marks = OwnMarks()
+    for index in (10, 20, 30, 40):
+        marks.add(index, index)
+    assert marks.first_differing({20: shown(20), 40: shown(4), 30: shown(3), 50: shown(5)}) == (30, shown(30), shown(3))
+    assert marks.first_differing({}) is None
