@@ -19,6 +19,7 @@ from replica.core.state.calls import PendingCall, PendingEnqueue
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved, QueueDone
 from replica.machine import EnqueueCall, QueueCall, Refused, columns_of
 from replica.node.members import LOCAL, MAIN
+from replica.node.protocols import peer_lacks_sides
 from replica.offline.refill import QueueSource, open_queue
 from replica.rpc.refusals import refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
@@ -197,10 +198,9 @@ class RestoreHandlers:
                 f"queue {asked.name} belongs to domain {name}, whose master is another one than {domain.shared.name}'s"
             )
             return refusal(Reason.REASON_INVALID_STATE, f"{text}; create it there, close it, and repeat the call")
-        config = pb.QueueConfig()
-        config.CopyFrom(source.config)
-        config.domain = name
-        config.replication = pb.REPLICATION_NONE if name == LOCAL else pb.REPLICATION_FULL
+        config = _config_in(name, source.config)
+        if config.replication == pb.REPLICATION_PRODUCER and (lacks := peer_lacks_sides(members.node)):
+            return refusal(Reason.REASON_NEWER_FORMAT, f"queue {asked.name} would have sides: {lacks}")
         holders = [members.member] if name == LOCAL else sorted({members.member, members.peer} - {""})
         machine = at.shared.machine
         assert machine is not None
@@ -245,6 +245,19 @@ class RestoreHandlers:
         result.queue.CopyFrom(machine.queue_info(name, self.members.member))
         result.header.CopyFrom(header_of(self.members, domain))
         return result.SerializeToString()
+
+
+def _config_in(domain: str, source: pb.QueueConfig) -> pb.QueueConfig:
+    """The attributes that the queue had, in that domain. One of a pair keeps its sides; a member alone has one copy."""
+    config = pb.QueueConfig()
+    config.CopyFrom(source)
+    config.domain = domain
+    if domain == LOCAL:
+        config.replication = pb.REPLICATION_NONE
+        config.ClearField("lockstep")
+    elif config.replication != pb.REPLICATION_PRODUCER:
+        config.replication = pb.REPLICATION_FULL
+    return config
 
 
 def _may_not(domain: Domain, name: str) -> Failed | None:
