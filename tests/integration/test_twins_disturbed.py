@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -41,6 +42,9 @@ pytestmark = pytest.mark.process
 
 pair = module_pair(limits=Limits(side_full_seconds=1))
 client = module_client()
+
+ROUNDS_MAX = 20
+"""Until a process begins within a second of a record."""
 
 
 async def test_k7_a_third_one_is_refused_before_it_disturbs_anybody(
@@ -85,6 +89,37 @@ async def test_k10_two_that_begin_at_once_hear_of_each_other(
         made.start(made.twin("b"))
         await made.reach(3, without)
         assert without.state == {"sum": 6}
+
+
+async def test_k10_who_begins_before_the_pair_knows_how_far_its_side_is_asks_at_its_first_input(
+    pair: Cluster, client: aio.Client, tmp_path: Path
+) -> None:
+    """How far a side is becomes a record each second at most. Until then only what the side gives first says it."""
+
+    async def noted() -> int:
+        return {side.member: side.passed for side in (await client.get_queue(made.inputs)).sides}["a"]
+
+    async with pairing(pair, client, tmp_path) as made:
+        a, index = made.twin("a"), 0
+        run = made.start(a)
+        made.start(made.twin("b"))
+        for _ in range(ROUNDS_MAX):
+            await made.send(1)
+            await made.settled()  # so the next record of it is a second away
+            shutil.copytree(a.options.directory, tmp_path / f"a-{index}")
+            await made.send(3)
+            await made.reach(index + 2, a)
+            a.stop()
+            assert await run is TwinEnd.STOPPED, "what it has acted on is settled at its side"
+            await made.send(5)
+            a = made.twin("a", directory=tmp_path / f"a-{index}")  # an older one
+            run = made.start(a)
+            await made.reach(index + 3, a)
+            index += 3
+            assert a.state == {"sum": 3 * index}, "it has its twin's state, and nothing is left out"
+            if await noted() == index - 2:
+                return  # nobody knew at its beginning what it lacks
+        pytest.fail("each time the record was there before the process")
 
 
 async def test_k10_a_question_that_cannot_be_answered_yet_holds_up_no_order(
