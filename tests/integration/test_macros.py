@@ -355,8 +355,8 @@ async def test_the_commands_make_change_show_and_remove_them(pair: Cluster, clie
 
 @pytest.mark.requirement("R106")
 async def test_both_kinds_outlive_kill_9_of_the_master(tmp_path: Path) -> None:
-    """All that is acknowledged comes out once by a consumer of the same members, of each in its order; the turn goes on,
-    and both copies are the same.
+    """All that is acknowledged comes out once by a consumer of the same members, of each in its order; the turn goes
+    on, and both copies are the same.
     """
     async with patient(tmp_path).running() as cluster, aio.connect(cluster.target) as client:
         spread, queues = await made(client, Relationship.PRODUCER, MacroPolicy.ROUND_ROBIN, one=0, two=0)
