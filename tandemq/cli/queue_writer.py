@@ -71,4 +71,4 @@ def release(name: str, yes: bool, domain: str, target: str | None, timeout_ms: i
 
 def _free(name: str) -> Failure:
     text = f"nobody has published under the name {name!r}, or it was released"
-    return Failure("WRITER_NOT_FOUND", text, "see the option `writer` of the query, and --domain", FAILED)
+    return Failure("WRITER_NOT_FOUND", text, "name it as its query, unit or twins do; see --domain", FAILED)
