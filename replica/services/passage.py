@@ -1,4 +1,5 @@
-"""What goes with a call of another manager's proxy: through how many managers it came, and which one is meant.
+"""What goes with a call of another manager's proxy: through how many managers it came, and which one is meant; and
+which one is meant by a link.
 
 Decides nothing about the call itself.
 """
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from replica.core.state.outcomes import Failed
 
 PROXIED = "x-tandemq-proxied"
+MEANT = "x-tandemq-meant"
+"""With a call of a link: the manager that it is for, by the name of its pair."""
 HOPS_MAX = 8
 """Proxies that one call may come through: more of them lead in a circle (M11)."""
 
@@ -54,6 +57,15 @@ def problem_of(passage: Passage, own: str) -> Failed | None:
         return None
     text = f"a proxy meant {passage.manager} at this address, and this is {own}; correct where {passage.manager} is"
     return refusal(Reason.REASON_WRONG_PAIR, text, {"expected": passage.manager, "pair": own})
+
+
+def problem_of_meant(context: Any, own: str) -> Failed | None:
+    """Why a call of a link is not for the manager of that name. Older releases do not say for whom it is."""
+    meant = next((str(value) for key, value in context.invocation_metadata() or () if key == MEANT), own)
+    if meant == own:
+        return None
+    text = f"a link meant {meant} at this address, and this is {own}; correct where {meant} is"
+    return refusal(Reason.REASON_WRONG_PAIR, text, {"expected": meant, "pair": own})
 
 
 def onward(passage: Passage | None, manager: str) -> Passage:

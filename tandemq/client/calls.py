@@ -184,10 +184,11 @@ class Caller:
         wait: timedelta | None = None,
         domain: str = "",
         since: float | None = None,
+        beside: Told = (),
     ) -> Reply:
         """The answer. `queue` says whose master is asked first, and by a full name which manager, or `domain` does;
         `wait` is time that the call itself may take; `since`, in seconds of the loop, when its caller began to wait
-        (None: now)."""
+        (None: now); `beside`, metadata of each attempt."""
         if queue.startswith("//") and self.elsewhere is not None:
             caller, local, relative = self.elsewhere(request, queue)
             return await caller.call(path, local, reply, queue=relative, wait=wait, since=since)
@@ -201,24 +202,26 @@ class Caller:
         attempts = Attempts(self.members, policy, domain or self.members.masters.domain_of(queue) or "main", since)
         try:
             # Most calls are answered at once: only the first failure is tenacity's, which costs as much as the call.
-            answer = await self._attempt(attempts, path, request, reply)
+            answer = await self._attempt(attempts, path, request, reply, beside)
         except TandemqError as failure:
-            answer = await self._go_on(attempts, failure, path, request, reply)
+            answer = await self._go_on(attempts, failure, path, request, reply, beside)
         header = getattr(answer, "header", None)
         if header is not None:
             self.members.learn(header, queue)
         return answer
 
-    async def _attempt(self, attempts: Attempts, path: str, request: Message, reply: type[Reply]) -> Reply:
+    async def _attempt(
+        self, attempts: Attempts, path: str, request: Message, reply: type[Reply], beside: Told
+    ) -> Reply:
         endpoint = attempts.endpoint if self.members.whereabouts is None else await attempts.located()
         timeout_s = min(attempts.policy.attempt_s, attempts.remaining_s)
-        metadata: Told = ()
+        metadata = beside
         if "epoch" not in request.DESCRIPTOR.fields_by_name:
-            metadata = seen.told(attempts.domain, self.members.masters.epoch(attempts.domain))
+            metadata += seen.told(attempts.domain, self.members.masters.epoch(attempts.domain))
         return await self.once(endpoint, path, request, reply, timeout_s, metadata)
 
     async def _go_on(
-        self, attempts: Attempts, failure: TandemqError, path: str, request: Message, reply: type[Reply]
+        self, attempts: Attempts, failure: TandemqError, path: str, request: Message, reply: type[Reply], beside: Told
     ) -> Reply:
         """After the first attempt, which ended in that failure."""
         answer: Reply | None = None
@@ -229,7 +232,7 @@ class Caller:
                     if first is not None:
                         failed, first = first, None
                         raise failed
-                    answer = await self._attempt(attempts, path, request, reply)
+                    answer = await self._attempt(attempts, path, request, reply, beside)
         except TandemqError as found:
             error = await self.members.explained(found, found_nobody=attempts.found_nobody)
             if isinstance(error, TimedOut) and attempts.refusal is not None:

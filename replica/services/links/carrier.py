@@ -139,7 +139,8 @@ class Carrier:
         """As long as this member serves the queue."""
         async with held as client:
             domain = "" if self.is_sent_on else self.target.domain
-            far = self.far = FarSide(client, self.writer, self.members.pair or self.members.member, domain)
+            meant = self.target.manager if self.target.queue and not self.is_sent_on else ""
+            far = self.far = FarSide(client, self.writer, self.members.pair or self.members.member, domain, meant)
             while self.serves:
                 self.wake.clear()
                 try:

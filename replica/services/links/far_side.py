@@ -8,17 +8,20 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import Message
 
 from replica.services.links.leaving import by_queue, reaction_step
+from replica.services.passage import MEANT
 from tandemq.client.calls import REACTION_SERVICE, STAGE_SERVICE, TRANSACTION_SERVICE
 from tandemq.client.identity import new_request_id
-from tandemq.errors import error_of
+from tandemq.errors import TandemqError, error_of
 from tandemq.v1 import reaction_service_pb2 as reaction_pb
 from tandemq.v1 import stage_service_pb2 as stage_pb
 from tandemq.v1 import transaction_service_pb2 as pb
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from replica.services.links.leaving import Bound
     from tandemq import aio
-    from tandemq.errors import TandemqError
+    from tandemq.v1.common_pb2 import ResponseHeader
 
 Reply = TypeVar("Reply", bound=Message)
 LOOKS = timedelta(seconds=20)
@@ -28,11 +31,11 @@ LOOKS = timedelta(seconds=20)
 class FarSide:
     """Of one link."""
 
-    def __init__(self, client: aio.Client, writer: str, forwarder: str, domain: str) -> None:
+    def __init__(self, client: aio.Client, writer: str, forwarder: str, domain: str, manager: str = "") -> None:
         """`writer`: whose numbers are counted; `forwarder`: the manager that sends; `domain`: of the target, empty: its
-        main one.
+        main one; `manager`: the target, by the name of its pair, empty: its name may be an alias of a resolver.
         """
-        self.client = client
+        self.client, self.manager = client, manager
         self.writer, self.forwarder, self.domain = writer, forwarder, domain
         self.last: int | None = None
         """The writer's last number there; None: not asked yet."""
@@ -43,6 +46,7 @@ class FarSide:
         """What the target has had: a batch that is new here must be new there. `lineage`: whose numbers these are."""
         request = stage_pb.GetWriterRequest(writer=self.writer, domain=self.domain)
         reply = await self._call(STAGE_SERVICE + "GetWriter", request, stage_pb.GetWriterResponse)
+        self._check(reply.header)
         if reply.known and reply.query_id != lineage:
             text = (
                 f"writer {self.writer} belongs to another manager of this name, or to what this one was before "
@@ -64,7 +68,8 @@ class FarSide:
         )
         for name, each in by_queue(rows).items():
             request.puts.add(queue=name).messages.extend(each)  # copied once; by a message of its own, twice
-        await self._call(TRANSACTION_SERVICE + "Transact", request, pb.TransactResponse)
+        reply = await self._call(TRANSACTION_SERVICE + "Transact", request, pb.TransactResponse)
+        self._check(reply.header)
         self._has(number)
 
     async def react(self, number: int, row: Bound, lineage: str) -> None:
@@ -73,12 +78,30 @@ class FarSide:
         request.request_id = new_request_id()
         request.writer, request.number, request.query_id = self.writer, number, lineage
         request.after, request.domain = self._before(number), self.there
-        await self._call(REACTION_SERVICE + "React", request, reaction_pb.ReactResponse, wait=LOOKS)
+        reply = await self._call(REACTION_SERVICE + "React", request, reaction_pb.ReactResponse, wait=LOOKS)
+        self._check(reply.header)
         self._has(number)
 
     async def _call(self, path: str, request: Message, reply: type[Reply], *, wait: timedelta | None = None) -> Reply:
         """The master of that domain is asked first: it may be another member than that of the main one."""
-        return await self.client.links.own.caller.call(path, request, reply, wait=wait, domain=self.there)
+        beside = ((MEANT, self.manager),) if self.manager else ()
+        try:
+            return await self.client.links.own.caller.call(
+                path, request, reply, wait=wait, domain=self.there, beside=beside
+            )
+        except TandemqError as error:
+            if error.reason != "WRONG_PAIR":
+                raise
+            raise _away(error.message, error.metadata, definite=error.definite) from error
+
+    def _check(self, header: ResponseHeader) -> None:
+        """Another manager at its address is nobody to this link: nothing that it says it has counts, and nothing is
+        given to it. An older release does not look for whom a call is, so its answer is asked.
+        """
+        if header.pair == self.forwarder or (self.manager and header.pair != self.manager):
+            meant = self.manager or "another manager"
+            text = f"this address is that of {header.pair}, and {meant} is meant; correct where it is"
+            raise _away(text, {"expected": self.manager, "pair": header.pair}, definite=False)
 
     def counts_on(self, error: TandemqError) -> bool:
         """It knows another number now, and may try again: the target was put back to a backup, or has released it."""
@@ -94,3 +117,9 @@ class FarSide:
 
     def _has(self, number: int) -> None:
         self.last = max(self.last or 0, number)
+
+
+def _away(text: str, facts: Mapping[str, str], *, definite: bool) -> TandemqError:
+    """For the link it is the target that is away: it waits, and makes no dead letters of what it has."""
+    away = error_of("MANAGER_UNREACHABLE", text, facts)
+    return away if definite else away.in_doubt()

@@ -29,6 +29,7 @@ from replica.services.locality import check_origin
 from replica.services.messages.changes import problem_of_update
 from replica.services.messages.open_units import OpenUnitHandlers, knows
 from replica.services.messages.reaction_ways import ReactionWay, at_members, reaction_of, way_of
+from replica.services.passage import problem_of_meant
 from replica.services.weighing import problem_of_reaction, too_many
 from replica.services.which_domain import check_domain, problem_of_link
 from tandemq.ambient import monotonic_s
@@ -82,6 +83,8 @@ class ReactionHandlers:
         parsed = await parse(pb.ReactRequest, request, context, bytes_max)
         await check_request_id(parsed.request_id, context)
         named = problem_of_identity(parsed.writer, parsed.query_id, parsed.number, parsed.after)
+        if parsed.writer:
+            named = named or problem_of_meant(context, self.members.pair or self.members.member)
         if (problem := _problem_of(parsed.reaction) or named) is not None:
             await abort(context, problem)
         if parsed.unit_id and (parsed.reaction.HasField("custom") or parsed.more_queues):

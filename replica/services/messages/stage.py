@@ -21,6 +21,7 @@ from replica.services import forward
 from replica.services.answers import Answered, FutureWaiter, header_of
 from replica.services.checks import stale_epoch
 from replica.services.locality import check_origin
+from replica.services.passage import problem_of_meant
 from replica.services.weighing import problem_of_frame
 from tandemq.v1 import stage_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -184,6 +185,8 @@ class StageHandlers:
     async def get_writer(self, request: bytes, context: Context) -> bytes:
         """See StageService.GetWriter. Of what is ordered: the answer waits until that is committed."""
         parsed = await parse(pb.GetWriterRequest, request, context)
+        if (problem := problem_of_meant(context, self.members.pair or self.members.member)) is not None:
+            await abort(context, problem)
         home = await forward.domain_named(self.members, parsed.domain, context)
 
         def reply(_done: Answer) -> pb.GetWriterResponse:

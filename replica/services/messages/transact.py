@@ -21,6 +21,7 @@ from replica.services.locality import problem_of_origin
 from replica.services.messages.enqueue import columns_and_body, problem_of_unit_bytes
 from replica.services.messages.entering import Entering, entering_of, here
 from replica.services.messages.open_units import knows
+from replica.services.passage import problem_of_meant
 from replica.services.weighing import problem_of_unit, too_many
 from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -58,6 +59,8 @@ class WholeUnits:
         if (problem := problem_of_unit_bytes(request, limits) or problem_of_unit(request, limits)) is not None:
             await abort(context, problem)
         parsed = await parse(pb.TransactRequest, request, context, len(request))
+        if parsed.forwarder and (problem := problem_of_meant(context, self.members.pair or self.members.member)):
+            await abort(context, problem)
         unit = await self.looked_at(parsed, context)
         if isinstance(unit, Failed):
             await abort(context, unit)

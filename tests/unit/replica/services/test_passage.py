@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from replica.core.state.outcomes import Failed
-from replica.services.passage import PROXIED, Passage, came_through_a_proxy, onward, passage_of, problem_of
+from replica.services.passage import (
+    MEANT,
+    PROXIED,
+    Passage,
+    came_through_a_proxy,
+    onward,
+    passage_of,
+    problem_of,
+    problem_of_meant,
+)
 from tandemq.v1 import common_pb2
 
 
@@ -36,6 +45,18 @@ def test_what_says_nothing_is_refused(text: str) -> None:
 def test_what_is_meant_for_another_manager_is_refused_by_both_names() -> None:
     assert problem_of(Passage(1, "west"), "west") is None
     found = problem_of(Passage(1, "west"), "north")
+    assert found is not None
+    assert (found.reason, dict(found.metadata)) == (
+        common_pb2.REASON_WRONG_PAIR,
+        {"expected": "west", "pair": "north"},
+    )
+
+
+def test_what_a_link_gives_to_another_manager_is_refused_by_both_names() -> None:
+    """Of an older release nobody says for whom it is."""
+    assert problem_of_meant(context(), "north") is None
+    assert problem_of_meant(context((MEANT, "north")), "north") is None
+    found = problem_of_meant(context((MEANT, "west")), "north")
     assert found is not None
     assert (found.reason, dict(found.metadata)) == (
         common_pb2.REASON_WRONG_PAIR,
