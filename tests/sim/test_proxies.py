@@ -10,6 +10,7 @@ import pytest
 
 from chaos.sim.bugs import BUGS
 from chaos.sim.draw.profiles import draw
+from chaos.sim.judges.dealt import NAME as DEALT_ONCE
 from chaos.sim.judges.proxies import DEMOTED, HELD_UP, LENGTHENED, ONE
 from chaos.sim.judges.proxy_points import FOUND_AGAIN, GAVE, RETURNED, SETTLED
 from chaos.sim.tools.product import run
@@ -32,6 +33,7 @@ def test_what_goes_through_a_proxy_is_done_once_whatever_strikes_either_pair() -
         ("far-head-not-lengthened", 4, LENGTHENED),
         ("hung-member-blocks", 1, HELD_UP),
         ("proxy-at-demoted-master", 1, DEMOTED),
+        ("dealt-to-another-manager", 13, DEALT_ONCE),
     ],
 )
 def test_each_rule_over_both_pairs_is_missed_when_it_is_gone(name: str, seed: int, rule: str) -> None:

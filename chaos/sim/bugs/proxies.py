@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import replica.services.proxies.door
+from chaos.sim.bugs import links
 from chaos.sim.bugs.planting import Patch, bug
 from replica.core.delivery.far_heads import FarHeads, FarMember
+from replica.services.links.far_side import FarSide
 from replica.services.proxies import ways
 from replica.services.proxies.far_manager import FarManager
 from replica.services.proxies.far_tap import FarTap
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from replica.core.state.far_runs import FarRun
     from replica.services.passage import Passage
     from replica.services.proxies.ways import ProxyWay
+    from tandemq import aio
 
 PROFILE = "proxies"
 
@@ -114,6 +117,34 @@ def strangers_are_believed(patch: Patch) -> None:
         return await original(self, attempts, path, data, _Believed(reply, self.manager), passage)  # type: ignore[arg-type]  # in its shape
 
     patch.setattr(FarManager, "_once", once)
+
+
+@bug(
+    "dealt-elsewhere-twice",
+    "M4",
+    "Each master has a name of its own for what it deals to another pair.",
+    PROFILE,
+    first=50,
+)
+def dealings_are_of_one_epoch(patch: Patch) -> None:
+    links.writers_are_of_one_epoch(patch)
+
+
+@bug(
+    "dealt-to-another-manager",
+    "M4",
+    "A link to one queue gives what it has to whoever is at the address.",
+    PROFILE,
+    first=4,
+)
+def links_ask_nobody_who_he_is(patch: Patch) -> None:
+    original = FarSide.__init__
+
+    def init(self: FarSide, client: aio.Client, writer: str, forwarder: str, domain: str, _manager: str = "") -> None:
+        original(self, client, writer, forwarder, domain)
+
+    patch.setattr(FarSide, "__init__", init)
+    patch.setattr(FarSide, "_check", lambda _self, _header: None)
 
 
 class _Believed:

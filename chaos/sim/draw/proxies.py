@@ -8,9 +8,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from chaos.sim.draw.macros import GIVING
+from chaos.sim.draw.macros import GIVING, GROUPS, SENDING
 from chaos.sim.judges.macro_points import MACRO
-from chaos.sim.judges.proxy_points import SECOND, SHARED
+from chaos.sim.judges.proxy_points import LANDED, SECOND, SHARED
 from chaos.sim.pair.plan import Call, ClientPlan, Value
 from chaos.sim.pair.run import FAR
 
@@ -19,7 +19,9 @@ DEATH_SHARE = 0.3
 SENDS = 10
 """Calls of each sender."""
 OWN = ("n0", "n1")
-ALL = "all"
+ALL, SPREAD = "all", "spread"
+DEALT_HERE = ("d0", "d1")
+"""Members of the macro queue that is sent to, beside the one at the other pair."""
 VERBS = ("ack", "ack", "ack", "ack", "release", "drop", "late", "extend")
 
 
@@ -31,6 +33,8 @@ def draw_proxies(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tu
     if stream.random() < 0.8:
         drawing.macro()
     drawing.admins(handoffs)
+    if stream.random() < 0.6:
+        drawing.dealing()
     return tuple(drawing.found)
 
 
@@ -79,7 +83,7 @@ class _Draw:
         self.stream.shuffle(members)
         made: dict[str, Value] = {"queue": ALL, "producer": False, "policy": pick(GIVING), "members": " ".join(members)}
         made["priorities"] = " ".join(str(pick((0, 5, 9))) for _ in members)
-        self.found[0] = replace(self.found[0], calls=(*self.found[0].calls, Call(0, MACRO, made)))
+        self._made_too(0, Call(0, MACRO, made))
         for queue in own:
             self.sender(pick(("caller", "producer")), self._first({"queue": queue}))
         by_proxy = chance() < 0.5
@@ -93,10 +97,41 @@ class _Draw:
             args: dict[str, Value] = {"lease_ms": pick((200, 700, 2_000)), "credit": pick((1, 3, 10))}
             self._add("consumer", takes, self._first({"queue": ALL, "named": chance() < 0.8, **args}))
 
-    def sender(self, role: str, args: dict[str, Value]) -> None:
+    def dealing(self) -> None:
+        """A macro queue that is sent to, over queues of both pairs: one that leads to the other pair has a proxy too,
+        or none.
+        """
+        pick, chance = self.stream.choice, self.stream.random
+        own, target = list(DEALT_HERE[: pick((1, 2))]), f"//{FAR}/{LANDED}"
+        self._made_too(1, Call(0, "create", {"queue": LANDED}))
+        for queue in own:
+            self._made_too(0, Call(0, "create", {"queue": queue} | ({"holds": pick((2, 8))} if chance() < 0.4 else {})))
+        if chance() < 0.6:
+            self._made_too(0, Call(0, "proxy", {"queue": proxy_of(LANDED), "target": target}))
+            target = pick((target, proxy_of(LANDED)))
+        members = [*own, target]
+        self.stream.shuffle(members)
+        made: dict[str, Value] = {"queue": SPREAD, "producer": True, "policy": pick(SENDING)}
+        made["members"], made["priorities"] = " ".join(members), " ".join(str(pick((0, 5, 9))) for _ in members)
+        self._made_too(0, Call(0, MACRO, made))
+        for _ in range(pick((1, 2))):
+            self.sender(pick(("caller", "producer")), self._first({"queue": SPREAD}), grouped=True)
+        for queue in own:
+            self.taker(self._first({"queue": queue, "lease_ms": 700}), ("ack",))
+        if chance() < 0.5:
+            self.taker(self._first({"pair": FAR, "queue": LANDED, "lease_ms": 700}), ("ack",))
+
+    def _made_too(self, place: int, call: Call) -> None:
+        """By who makes the queues of that pair."""
+        made = self.found[place]
+        self.found[place] = replace(made, calls=(*made.calls, call))
+
+    def sender(self, role: str, args: dict[str, Value], *, grouped: bool = False) -> None:
         calls = []
         for at_ms in self._times(SENDS):
             more: dict[str, Value] = {"again": self.stream.choice(AGAIN)} if role == "caller" else {}
+            if grouped:
+                more["group"] = self.stream.randrange(GROUPS)
             calls.append(Call(at_ms, "send", {"count": self.stream.choice((1, 3)), **more}))
         self.numbers += 1
         self._add(role, self._with_deaths(calls), {"number": self.numbers, **args})

@@ -10,10 +10,11 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from chaos.sim.judges.proxy_points import TAKEOVER_DEALT
 from chaos.sim.kernel.wire import Packet
 from chaos.sim.pair.run import FAR
 from replica.machine.features.batches import open_batches
-from replica.machine.state.system_names import CONSUMER, DEAD, xmit_queue
+from replica.machine.state.system_names import CONSUMER, DEAD, target_of, xmit_queue
 from tandemq.v1 import transaction_service_pb2 as pb
 
 if TYPE_CHECKING:
@@ -79,7 +80,11 @@ class Watch:
 
     def on_event(self, kind: str, text: str) -> None:
         """A member of either pair reported something: of a takeover it says so."""
-        if kind != "ROLE" or "is MASTER now" not in text or not self.open_batches():
+        if kind != "ROLE" or "is MASTER now" not in text:
+            return
+        if self._near.run.proxied and self.waiting():
+            self._near.run.sometimes(TAKEOVER_DEALT)
+        if not self.open_batches():
             return
         self._near.run.sometimes(AT_SOURCE if text.partition(" ")[0] in self._near.members else AT_TARGET)
 
@@ -88,15 +93,15 @@ class Watch:
         return max((_open_of(*found) for found in self._links()), default=0)
 
     def waiting(self) -> int:
-        """How many messages wait in the transmission queue."""
+        """How many messages wait in the transmission queue, or in the one of several that has the most."""
         return max((queue.length for _, queue in self._links()), default=0)
 
     def _links(self) -> Iterator[tuple[State, QueueState]]:
         for member in self._near.members.values():
             machine = member.domain.shared.machine if member.domain is not None else None
-            queue_id = machine.queue_id(TRANSMISSION) if machine is not None else None
-            if machine is not None and queue_id is not None:
-                yield machine.state, machine.queue(queue_id)
+            for queue in machine.state.queues.values() if machine is not None else ():
+                if machine is not None and target_of(queue.name) is not None:
+                    yield machine.state, queue
 
 
 def _open_of(state: State, queue: QueueState) -> int:

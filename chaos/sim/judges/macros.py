@@ -6,7 +6,7 @@ A second opinion: it keeps the turn, the members and what is open by the records
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,10 @@ from chaos.sim.judges.macro_points import (
     WEIGHED,
     used,
 )
+from chaos.sim.judges.proxy_points import PASSED_AWAY
 from chaos.sim.judges.shelves import Copy, Shelf, name_of
 from chaos.sim.pair.books import payload_of
+from replica.machine.state.system_names import XMIT
 from tandemq.peer.v1 import record_pb2 as pb
 from tandemq.v1 import macro_service_pb2 as macro
 from tandemq.v1.queue_service_pb2 import EnqueueBatch
@@ -68,6 +70,8 @@ class _Macro:
     """The member of each group, since the members changed last."""
     has_far: bool = False
     """Members at another pair: whose turn is behind one of them the master alone knows."""
+    ways: set[int] = field(default_factory=set)
+    """Members that lead to queues of another pair: the master alone knows whether those are away, and how long."""
     weighed: int = 0
     """Version of the table that the last batch was dealt by."""
 
@@ -84,6 +88,7 @@ class _Macro:
         if self.last == queue_id:
             self.last = ids[ids.index(queue_id) - 1] if len(ids) > 1 else 0
         del self.members[queue_id]
+        self.ways.discard(queue_id)
         self.groups.clear()
 
 
@@ -136,6 +141,8 @@ class Macros:
         elif op.action == pb.MACRO_ACTION_ADD:
             found.members[op.queue_id] = op.priority
             found.groups.clear()
+            if self.fates.shelves[op.queue_id].name.startswith(XMIT):
+                found.ways.add(op.queue_id)
         elif op.action == pb.MACRO_ACTION_REMOVE:
             found.leave(op.queue_id)
 
@@ -224,19 +231,22 @@ class Macros:
         if None in states.values():
             return
         op = ops[0]
-        order = [each for each in self._order(of) if states[each]]
+        orders = [[each for each in order if states[each]] for order in self._orders(of)]
+        order = orders[0]
         room = {each: self._room(each) for each in order}
         passed = order[: order.index(op.queue_id)] if op.queue_id in order else []
-        fits = next((each for each in order if room[each] >= op.count), 0)
-        wanted = fits or next((each for each in order if room[each] > 0), 0) or next(iter(order), 0)
+        wanted = [_first_of(each, room, op.count) for each in orders]
         if of.policy == macro.MACRO_POLICY_FASTEST_RESPONSE:  # nobody but the master knows who was the fastest
-            wanted = op.queue_id if op.queue_id in order and (not fits or room[op.queue_id] >= op.count) else wanted
-        if len(ops) > 1 or op.queue_id != wanted:
+            fits = any(free >= op.count for free in room.values())
+            wanted += [op.queue_id] if op.queue_id in order and (not fits or room[op.queue_id] >= op.count) else []
+        if len(ops) > 1 or op.queue_id not in wanted:
             names = [self._name_of(each.queue_id) for each in ops]
-            self._report(SENT, stored, of, f"deals {op.count} to {names}, not to {self._name_of(wanted)}")
+            self._report(SENT, stored, of, f"deals {op.count} to {names}, not to {self._name_of(wanted[0])}")
         if not room.get(op.queue_id) and any(room.values()):
             self._report(SENT, stored, of, f"chooses {self._name_of(op.queue_id)}, which is full, and others are not")
-        if passed:
+        if of.ways & {*passed, *wanted} and op.queue_id not in of.ways:
+            self.points.add(PASSED_AWAY)
+        elif passed:
             self.points.add(PASSED_FULL)
         if not all(states.values()) and op.first_index:
             self.points.add(PASSED_CLOSED)
@@ -252,16 +262,29 @@ class Macros:
             wanted, home = next(iter(able), 0), homes.get(place, 0)
             if None in states.values():
                 wanted = home
+            elif (
+                home != wanted and wanted in of.ways and home == next((each for each in able if each not in of.ways), 0)
+            ):
+                self.points.add(PASSED_AWAY)
+                wanted = home
             elif home != wanted:
                 names = self._name_of(home), self._name_of(wanted)
                 self._report(SENT, stored, of, f"deals {place} of {count} to {names[0]}, not to {names[1]}")
                 wanted = home
             if not wanted:
                 return
-            before = turn[: turn.index(wanted)]
+            before = [each for each in turn[: turn.index(wanted)] if each not in of.ways]
             self.points |= {PASSED_FULL if states[each] else PASSED_CLOSED for each in before}
             room[wanted] = room.get(wanted, 0) - 1
             self._turn_to(of, wanted, stored.name.epoch)
+
+    def _orders(self, of: _Macro) -> list[list[int]]:
+        """Those that may be, whatever the master knew of members elsewhere: they are behind the others where they are
+        away, and where they are longer than what waits for them here.
+        """
+        order = self._order(of)
+        near, far = [each for each in order if each not in of.ways], [each for each in order if each in of.ways]
+        return [order, near + far] if far else [order]
 
     def _order(self, of: _Macro) -> list[int]:
         if of.policy == macro.MACRO_POLICY_SHORTEST_QUEUE:
@@ -354,6 +377,12 @@ class Macros:
             if better:
                 return f"and {name_of(better[0])} was there"
         return ""
+
+
+def _first_of(order: Sequence[int], room: Mapping[int, int], count: int) -> int:
+    """Who takes all of it, or some, or refuses it; 0: there is nobody."""
+    fits = next((each for each in order if room[each] >= count), 0)
+    return fits or next((each for each in order if room[each] > 0), 0) or next(iter(order), 0)
 
 
 def _age(copy: Copy) -> tuple[int, int]:

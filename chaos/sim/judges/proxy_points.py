@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
-SHARED, SECOND = "shared", "second"
-"""Queues of the other pair."""
+SHARED, SECOND, LANDED = "shared", "second", "landed"
+"""Queues of the other pair; the last one is a member of a macro queue that is sent to here."""
 
 FOUND_AGAIN = "a call through a proxy found its first answer"
 GAVE = "a macro queue gave what another pair has"
@@ -19,8 +19,14 @@ REOPENED = "a proxy opened again by itself"
 STRANGER = "another manager answered at the address of a proxy's"
 TAKEOVER_HERE = "a takeover here with heads of the other pair"
 TAKEOVER_THERE = "a takeover at the other pair with heads of it here"
+DEALT = "a macro queue dealt to a queue of another pair"
+PASSED_AWAY = "a member elsewhere was dealt nothing while others took it"
+TAKEOVER_DEALT = "a takeover with messages on their way to a member elsewhere"
 POINTS: Mapping[str, str] = MappingProxyType(
     {
+        DEALT: "M4: it arrived there once, in its order",
+        PASSED_AWAY: "0102: its proxy had failed, or it was the longer one",
+        TAKEOVER_DEALT: "M4: of either pair; the link found what had arrived",
         FOUND_AGAIN: "the other pair answered a repetition of a call that came through a proxy (M11)",
         GAVE: "M7: to a consumer of the macro queue",
         SETTLED: "M7: by the name of the macro queue, or of the proxy",

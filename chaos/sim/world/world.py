@@ -28,7 +28,7 @@ from chaos.sim.clients.roles import SETUP, make
 from chaos.sim.draw.checking import check
 from chaos.sim.faults.kinds import MEMBERS, OTHER, is_at_other
 from chaos.sim.faults.table import heal_all, strike
-from chaos.sim.judges import ending, links, proxies
+from chaos.sim.judges import dealt, ending, links, proxies
 from chaos.sim.judges.coverage import Coverage
 from chaos.sim.judges.invariants import Invariants
 from chaos.sim.judges.letters import DEAD
@@ -270,12 +270,18 @@ class World:
             for member in pair.members.values():
                 member.look()
             ending.check(pair, memory)
-        if self.link is not None:
-            for problem in islice(links.broken(self.pair, self.pairs[1], self.memories[0].links), 1):
-                self.pair.run.violation(links.NAME, problem)
+        if len(self.pairs) > 1:
+            self._judge_both()
+
+    def _judge_both(self) -> None:
+        """What only both pairs together show; of each rule the first finding."""
+        near, far = self.pairs
+        found = [(links.NAME, each) for each in islice(links.broken(near, far, self.memory.links), 1)]
+        found += [(dealt.NAME, each) for each in islice(dealt.broken(near, far), 1)]
         if self.proxies is not None:
-            for rule, problem in self.proxies.broken(self.memory.elsewhere):
-                self.pair.run.violation(rule, problem)
+            found += self.proxies.broken(self.memory.elsewhere)
+        for rule, problem in found:
+            self.pair.run.violation(rule, problem)
 
     def _end(self) -> None:
         outcome = self.outcome
