@@ -14,7 +14,8 @@ from pathlib import Path
 
 from tandemq.twin.faults import DirectoryFault, StateInUse
 
-MAGIC = b"tandemq-twin 1 "
+MAGIC_OF_ALL = b"tandemq-twin "
+MAGIC = MAGIC_OF_ALL + b"1 "
 SUFFIX, MADE, REFUSED = ".snapshot", ".new", ".refused"
 KEPT = 2
 """The newest, and the one before it for the case that the newest cannot be read."""

@@ -29,7 +29,7 @@ from tandemq.twin.options import OnDivergence, TwinEnd, TwinOptions
 from tandemq.twin.outputs import OutputCounts, Outputs
 from tandemq.twin.replies import Replies
 from tandemq.twin.saving import Handling, Saving
-from tandemq.twin.snapshots import SnapshotCutError, Snapshots, TwinSnapshot, snapshot_from
+from tandemq.twin.snapshots import MAGIC_OF_ALL, SnapshotCutError, Snapshots, TwinSnapshot, snapshot_from
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
 
 AWAY_S = 24 * 3600.0
@@ -42,6 +42,8 @@ ENDED_S = 8.0
 """How long an end waits for outputs to be sent, and for the member to hear what is settled. What is not comes again."""
 LEASE = timedelta(hours=1)
 """Of inputs that wait for a snapshot. Those whose lease ends come again, and are known."""
+WHY_BYTES_MAX = 500
+"""Of why the other twin gives no snapshot, as it says it."""
 log = logging.getLogger("tandemq.twin")
 Result = TypeVar("Result")
 
@@ -196,8 +198,8 @@ class Twin(Generic[State]):
                         continue
                     try:
                         snapshot = snapshot_from(given)
-                    except SnapshotCutError:
-                        why = given.decode(errors="replace")
+                    except SnapshotCutError as error:
+                        why = self._why_none(given, error)
                         break
                     if snapshot.index >= wanted:
                         await self._adopt(snapshot, outputs)
@@ -209,6 +211,12 @@ class Twin(Generic[State]):
             )
             raise StateMissing("TWIN_STATE_LOST", text, first=str(first))
         log.warning("twin %s at %s goes on from its twin's state behind input %d", self.name, self.member, self.index)
+
+    def _why_none(self, given: bytes, error: SnapshotCutError) -> str:
+        """What the twin has given is no snapshot: its own words, or one that was cut or is of another release."""
+        if given.startswith(MAGIC_OF_ALL):
+            return f"the snapshot that the twin at {self.other} gave cannot be used: {error}"
+        return given[:WHY_BYTES_MAX].decode(errors="replace")
 
     async def _adopt(self, snapshot: TwinSnapshot, outputs: Outputs) -> None:
         async with self._saving.lock:
@@ -347,7 +355,7 @@ class Twin(Generic[State]):
                 case "snapshot" if asked.sender == self.other:
                     self._wanted[asked.sender] = asked.index
                     self._applied.set()
-                case "given":
+                case "given" if asked.sender == self.other:
                     if self._given.full():
                         self._given.get_nowait()
                     self._given.put_nowait(asked.body)

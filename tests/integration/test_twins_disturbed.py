@@ -23,6 +23,7 @@ from tandemq.errors import AlreadyExists, TandemqError
 from tandemq.twin import (
     InputMissing,
     Output,
+    StateMissing,
     Twin,
     TwinEnd,
     TwinFault,
@@ -45,6 +46,11 @@ client = module_client()
 
 ROUNDS_MAX = 20
 """Until a process begins within a second of a record."""
+
+
+async def noted_at_a(client: aio.Client, inputs: str) -> int:
+    """What is settled at the side of member a, as the pair's log says it."""
+    return {side.member: side.passed for side in (await client.get_queue(inputs)).sides}["a"]
 
 
 async def test_k7_a_third_one_is_refused_before_it_disturbs_anybody(
@@ -96,9 +102,6 @@ async def test_k10_who_begins_before_the_pair_knows_how_far_its_side_is_asks_at_
 ) -> None:
     """How far a side is becomes a record each second at most. Until then only what the side gives first says it."""
 
-    async def noted() -> int:
-        return {side.member: side.passed for side in (await client.get_queue(made.inputs)).sides}["a"]
-
     async with pairing(pair, client, tmp_path) as made:
         a, index = made.twin("a"), 0
         run = made.start(a)
@@ -117,7 +120,7 @@ async def test_k10_who_begins_before_the_pair_knows_how_far_its_side_is_asks_at_
             await made.reach(index + 3, a)
             index += 3
             assert a.state == {"sum": 3 * index}, "it has its twin's state, and nothing is left out"
-            if await noted() == index - 2:
+            if await noted_at_a(client, made.inputs) == index - 2:
                 return  # nobody knew at its beginning what it lacks
         pytest.fail("each time the record was there before the process")
 
@@ -134,6 +137,64 @@ async def test_k10_a_question_that_cannot_be_answered_yet_holds_up_no_order(
         await ask(client, made.name, "a", Asked("snapshot", "nowhere", 1, b""))
         await order(client, made.name, "a", "stop")
         assert await run is TwinEnd.STOPPED
+
+
+async def test_k10_what_is_no_snapshot_stops_who_asked_for_one_and_says_why(
+    pair: Cluster, client: aio.Client, tmp_path: Path
+) -> None:
+    """One that was cut, or of another release; and what somebody else gives is no answer."""
+    async with pairing(pair, client, tmp_path) as made:
+        a = made.twin("a")
+        run = made.start(a)
+        await made.send(1)
+
+        async def is_noted() -> bool:
+            return await noted_at_a(client, made.inputs) == 1
+
+        await until(is_noted, "it is settled")
+        a.stop()
+        await run
+        (newest,) = (tmp_path / "a").glob("*.snapshot")
+        whole = newest.read_bytes()
+        cases = {"its checksum is another one": whole[:-1], "as a snapshot of this version": b"tandemq-twin 9" + whole}
+        for number, (why, given) in enumerate(cases.items()):
+            without = made.start(made.twin("a", directory=tmp_path / f"empty-{number}"))
+
+            async def has_asked() -> bool:
+                return (await client.get_queue(f"SYSTEM.TWIN/{made.name}/b")).length > 0
+
+            await until(has_asked, "it asks its twin")
+            await ask(client, made.name, "a", Asked("given", "somebody", 1, b"there is none"))
+            await ask(client, made.name, "a", Asked("given", "b", 1, given))
+            said = rf"TWIN_STATE_LOST: inputs 1 to 1 .*; the snapshot that the twin at b gave cannot be used: .*{why}"
+            with pytest.raises(StateMissing, match=said):
+                await without
+            await client.purge_queue(f"SYSTEM.TWIN/{made.name}/b")
+
+
+async def test_k10_a_state_that_is_too_large_for_a_queue_is_copied_by_hand(
+    pair: Cluster, client: aio.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tandemq.twin.twin.SNAPSHOT_BYTES_MAX", 100)
+    async with pairing(pair, client, tmp_path) as made:
+        a, b = made.twin("a"), made.twin("b")
+        made.start(a)
+        run = made.start(b)
+        await made.send(1, 2)
+        await made.settled()
+        b.stop()
+        await run
+        said = (
+            rf"TWIN_STATE_LOST: .*; its state has \d+ bytes, and 100 go .*: copy the newest file of {tmp_path}/a from"
+        )
+        with pytest.raises(StateMissing, match=said):
+            await made.twin("b", directory=tmp_path / "empty").run()
+        shutil.copy(max((tmp_path / "a").glob("*.snapshot")), tmp_path / "empty")
+        again = made.twin("b", directory=tmp_path / "empty")
+        made.start(again)
+        await made.send(4)
+        await made.reach(3, a, again)
+        assert again.state == a.state == {"sum": 7}
 
 
 async def test_k7_an_older_copy_of_the_pair_is_noticed(pair: Cluster, client: aio.Client, tmp_path: Path) -> None:
