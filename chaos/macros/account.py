@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple
 
-from chaos.macros.seen import FIRST, MEMBERS, Member, Row, Sample, Seen
+from chaos.demo_journals import Row
+from chaos.macros.seen import FIRST, MEMBERS, Member, Sample, Seen
 from chaos.units.plan import Flight, row_of
 from tandemq.client.journal import JournalKind
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
+from chaos.demo_journals import Row
 from chaos.macros.account import WAITED_MS, whole_of
-from chaos.macros.seen import FAR, HIGH, LOW, Row, Seen
+from chaos.macros.seen import FAR, HIGH, LOW, Seen
 from chaos.units.plan import Flight, flight_of
 from tandemq.client.journal import JournalKind
 

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from tandemq.client.journal import JournalKind
-
-if TYPE_CHECKING:
-    from tandemq.client.aio import Client
+from chaos.demo_journals import Row
 
 IN, OUT = "flights.in", "flights.out"
 WEST = "west"
@@ -49,18 +45,6 @@ FAR, FAR_LOW, ADDED = (
 FIRST = (DESTROYED, FAR_LOW, HIGH, FAR, LOW)
 """Added in this order, which gives each of them carriers: where those go follows from the numbers of the queues."""
 MEMBERS = (*FIRST, ADDED)
-
-
-class Row(NamedTuple):
-    """One of a journal: something that happened to some messages of a queue, by the record `at`."""
-
-    at: int  # log index
-    kind: JournalKind
-    queue: str = ""
-    first: int = 0  # index of the first of `messages`
-    messages: int = 1
-    payload: bytes = b""
-    time_ms: int = 0
 
 
 class Change(NamedTuple):
@@ -110,14 +94,3 @@ class Seen:
     samples: list[Sample] = field(default_factory=list)
     began_ms: int = 0
     """The second 0 of faults and samples, in milliseconds since 1970."""
-
-
-async def rows_of(client: Client, domain: str, gone: Mapping[int, str]) -> AsyncIterator[Row]:
-    """The whole journal of a domain, as the member that answers keeps it. `gone`: names of queues that are not there
-    any more, by their numbers.
-    """
-    async for page in client.read_journal(domain=domain):
-        for row in page.rows():
-            time_ms = round(row.time.timestamp() * 1000)
-            queue = row.queue or gone.get(row.queue_id, "")
-            yield Row(row.log_index, row.kind, queue, row.first, row.messages, row.payload or b"", time_ms)

@@ -13,21 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from chaos.cluster import Cluster
-from chaos.macros.seen import (
-    ADDED,
-    DESTROYED,
-    FIRST,
-    IN,
-    MEMBERS,
-    OUT,
-    WEST,
-    Change,
-    Fault,
-    Member,
-    Sample,
-    Seen,
-    rows_of,
-)
+from chaos.demo_journals import rows_of
+from chaos.macros.seen import ADDED, DESTROYED, FIRST, IN, MEMBERS, OUT, WEST, Change, Fault, Member, Sample, Seen
 from chaos.units.plan import Flight, row_of
 from tandemq import aio
 from tandemq.cli.output import say
@@ -241,4 +228,4 @@ class MacroStory:
         for name in self._pair.members:
             async with aio.connect(self._pair.endpoint(name), follow_master=False) as client:
                 self.seen.pair[name] = [row async for row in rows_of(client, "main", self._gone)]
-        self.seen.single = [row async for row in rows_of(there, "local", {})]
+        self.seen.single = [row async for row in rows_of(there, "local")]

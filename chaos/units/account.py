@@ -13,8 +13,9 @@ from enum import Enum, auto
 from itertools import groupby
 from typing import NamedTuple
 
+from chaos.demo_journals import Row
 from chaos.units.plan import Exchange, Flight, entry_of, leg_of, row_of
-from chaos.units.seen import CANCEL, DEAD, FLIGHTS, LEDGER, LEGS, REPORTS, XMIT, Row, Seen
+from chaos.units.seen import CANCEL, DEAD, FLIGHTS, LEDGER, LEGS, REPORTS, XMIT, Seen
 from tandemq.client.journal import JournalKind
 
 FINDINGS_MAX = 20

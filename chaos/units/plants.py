@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from chaos.units.seen import FLIGHTS, LEDGER, LEGS, Row, Seen
+from chaos.demo_journals import Row
+from chaos.units.seen import FLIGHTS, LEDGER, LEGS, Seen
 from tandemq.client.journal import JournalKind
 
 

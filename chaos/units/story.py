@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from chaos.cluster import Cluster
+from chaos.demo_journals import rows_of
 from chaos.relay import Relay, Relays
 from chaos.units.account import labels_of
 from chaos.units.counts import Counts
 from chaos.units.plan import DELIVERIES_MAX, Exchange, Flight, airline_of, exchanges_of
 from chaos.units.screen import Screen
-from chaos.units.seen import CANCEL, DEAD, FLIGHTS, LEDGER, LEGS, REPORTS, TARGET, XMIT, Answer, Seen, rows_of
+from chaos.units.seen import CANCEL, DEAD, FLIGHTS, LEDGER, LEGS, REPORTS, TARGET, XMIT, Answer, Seen
 from chaos.units.worker import committed_in
 from tandemq import aio
 from tandemq.cli.view import PairView
@@ -142,8 +143,8 @@ class Story:
             self.note(IN_SYNC, "", "drained; both members hold the same log and the same queues")
             self.record.ended_s = self.now_s
             await self._end_workers()
-            self.seen.here = [row async for row in rows_of(here)]
-            self.seen.there = [row async for row in rows_of(there)]
+            self.seen.here = [row async for row in rows_of(here, "main", labelled=True)]
+            self.seen.there = [row async for row in rows_of(there, "main", labelled=True)]
         for file in sorted(self.directory.glob("worker-*.csv")):
             self.seen.committed += committed_in(file)
 

@@ -9,10 +9,11 @@ from dataclasses import replace
 
 import pytest
 
+from chaos.demo_journals import Row
 from chaos.macros.account import FAIL, PASS, account, longest_pause_ms
 from chaos.macros.picture import draw
 from chaos.macros.plants import PLANTS
-from chaos.macros.seen import ADDED, DESTROYED, FAR, FIRST, HIGH, MEMBERS, Change, Fault, Member, Row, Sample, Seen
+from chaos.macros.seen import ADDED, DESTROYED, FAR, FIRST, HIGH, MEMBERS, Change, Fault, Member, Sample, Seen
 from chaos.units.plan import Flight
 from tandemq.client.journal import JournalKind
 

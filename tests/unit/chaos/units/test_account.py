@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from chaos.demo_journals import Row
 from chaos.units.account import FAIL, PASS, Totals, account, labels_of
 from chaos.units.picture import draw
 from chaos.units.plan import Exchange, Flight, airline_of, entry_of, exchanges_of, flight_of, flights_of, leg_of
 from chaos.units.plants import PLANTS
-from chaos.units.seen import CANCEL, DEAD, FLIGHTS, LEDGER, LEGS, REPORTS, XMIT, Answer, Committed, Row, Seen
+from chaos.units.seen import CANCEL, DEAD, FLIGHTS, LEDGER, LEGS, REPORTS, XMIT, Answer, Committed, Seen
 from tandemq.client.journal import JournalKind
 from tandemq.demo.record import Record
 from tandemq.demo.rows import flights
