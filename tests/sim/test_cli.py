@@ -62,6 +62,18 @@ def test_what_is_kept_can_be_run_and_shrunk_again(tmp_path: Path) -> None:
     assert f"again: python -m chaos.sim run --plan {small}" in result.stdout
 
 
+def test_a_kept_schedule_is_shrunk_to_what_it_was_kept_for(tmp_path: Path) -> None:
+    whole, small = tmp_path / "whole.json", tmp_path / "small.json"
+    invoke("run", "--seed", "10", "--profile", "swarm", "--keep", str(whole))
+
+    def shown(plan: Plan) -> Outcome:
+        return Outcome(plan, ["stuck: nobody serves", *KERNEL.run(plan).violations])
+
+    result = invoke("shrink", "--plan", str(whole), "--out", str(small), kernel=replace(KERNEL, run=shown))
+    assert result.exit_code == 0, result.output
+    assert load(small).expected == "lost acknowledged"
+
+
 def test_a_run_can_be_shrunk_at_once(tmp_path: Path) -> None:
     result = invoke("run", "--seed", "10", "--profile", "swarm", "--shrink", str(tmp_path / "x.json"))
     assert result.exit_code == 1

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from chaos.sim.pair.plan import Fault, Outcome, Plan
-from chaos.sim.tools.shrink import Progress, kind_of, minimise, shrink, simpler_values
+from chaos.sim.tools.shrink import Progress, finding_of, kind_of, minimise, shrink, simpler_values
 from tests.sim.stories import plan_of, run_by
 
 LOST = "lost acknowledged: p1 enqueue 12"
@@ -78,6 +78,37 @@ def test_the_same_violation_counts_whatever_else_is_shown_and_whom_it_struck() -
 
     assert shrink(FAILING, run_by(rule), 2_000).faults == ()
     assert kind_of("lost acknowledged: 1: 2") == "lost acknowledged"
+
+
+@pytest.mark.parametrize(
+    ("shown", "other"),
+    [
+        ("process failed: b: AssertionError('index 7 of 12')", "process failed: a: KeyError(3)"),
+        ("client failed: c1: AssertionError('got 3')", "client failed: c1: TypeError('got 3')"),
+        ("stuck: not done: ['c1']; a MASTER 3", "stuck: the queues are not drained: a MASTER 3"),
+        ("problem: Link.run of a failed and nobody asked: KeyError(3)", "problem: None: KeyError(3)"),
+    ],
+)
+def test_where_no_invariant_is_named_another_failure_of_the_same_kind_does_not_count(shown: str, other: str) -> None:
+    assert kind_of(shown) == kind_of(other)
+    smallest = shrink(FAILING, run_by(lambda plan: [shown] if two_crashes(plan) else [other]), 2_000)
+    assert len(smallest.faults) == 2
+    assert two_crashes(smallest)
+
+
+def test_whom_a_failure_struck_and_its_numbers_may_be_others() -> None:
+    first, second = "process failed: a: KeyError(3)", "process failed: b: KeyError(77)"
+    assert shrink(FAILING, run_by(lambda plan: [first if two_crashes(plan) else second]), 2_000).faults == ()
+    one, two = "stuck: not done: ['c1', 'p2']; a MASTER 3", "stuck: not done: ['p1']; b REPLICA 4"
+    assert finding_of(one) == finding_of(two)
+
+
+def test_a_plan_that_was_kept_for_an_invariant_goes_on_showing_it_whatever_else_it_shows_first() -> None:
+    def rule(plan: Plan) -> list[str]:
+        return ["stuck: nobody serves", *two_crashes(plan)]
+
+    assert len(shrink(FAILING, run_by(rule), 2_000, wanted="lost acknowledged").faults) == 2
+    assert shrink(FAILING, run_by(rule), 2_000, wanted="shown no more").faults == ()
 
 
 def test_a_plan_that_cannot_be_carried_out_is_passed_over() -> None:

@@ -135,17 +135,17 @@ def run(
 
     Example: python -m chaos.sim run --seed 7 --profile swarm --trace --svg story.svg
     """
-    plan, again = _chosen(kernel, seed, profile, path, bug)
-    outcome = (kernel.traced if trace or svg else kernel.run)(plan)
+    chosen = _chosen(kernel, seed, profile, path, bug)
+    outcome = (kernel.traced if trace or svg else kernel.run)(chosen.plan)
     if trace:
         click.echo("\n".join(story(outcome)), err=output == "json")
     if svg:
         _write(svg, picture(outcome))
     if keep:
-        save(Kept(plan, _expected(outcome), note), keep)
+        save(Kept(chosen.plan, _expected(outcome), note), keep)
     if shrunk and outcome.violations:
-        _shrink(kernel, plan, shrunk, note, budget=2_000, again=again)
-    _print_outcome(outcome, again, output)
+        _shrink(kernel, chosen, shrunk, note, budget=2_000)
+    _print_outcome(outcome, chosen.again, output)
     sys.exit(report.VIOLATION if outcome.violations else report.OK)
 
 
@@ -171,8 +171,7 @@ def shrink(
 
     Example: python -m chaos.sim shrink --seed 7 --profile swarm --out tests/sim/regress/lost-ack.json --note "..."
     """
-    plan, again = _chosen(kernel, seed, profile, path, bug)
-    smallest = _shrink(kernel, plan, out, note, budget, again)
+    smallest = _shrink(kernel, _chosen(kernel, seed, profile, path, bug), out, note, budget)
     if svg:
         _write(svg, picture(kernel.traced(smallest)))
 
@@ -295,29 +294,36 @@ def _print_elsewhere(kernel: Kernel, names: list[str]) -> None:
 # What the commands share
 
 
-def _chosen(
-    kernel: Kernel, seed: int | None, profile: str | None, path: Path | None, bug: str | None
-) -> tuple[Plan, str]:
-    """The plan that was asked for, and the command that repeats it."""
+class Chosen(NamedTuple):
+    """The plan that was asked for."""
+
+    plan: Plan
+    again: str
+    """The command that repeats it."""
+    expected: str = ""
+    """What it was kept for."""
+
+
+def _chosen(kernel: Kernel, seed: int | None, profile: str | None, path: Path | None, bug: str | None) -> Chosen:
     if bug:
         _bug(kernel, bug)
     if path is not None:
         if seed is not None or profile is not None:
             raise click.UsageError("a plan from a file has its own seed and profile: leave out --seed and --profile")
         try:
-            plan = load(path).plan
-            plan = plan if bug is None else replace(plan, bug=bug)
+            kept = load(path)
+            plan = kept.plan if bug is None else replace(kept.plan, bug=bug)
             kernel.check(plan)
         except OSError as error:
             raise click.UsageError(str(error)) from error
         except ValueError as error:
             raise click.UsageError(str(error) if str(path) in str(error) else f"{path} is {error}") from error
-        return plan, kept_command(path) + (f" --bug {bug}" if bug else "")
+        return Chosen(plan, kept_command(path) + (f" --bug {bug}" if bug else ""), kept.expected)
     if seed is None or profile is None:
         raise click.UsageError("name a plan: --seed N --profile P, or --plan FILE")
     if _profiles(kernel, profile) != (profile,):
         raise click.UsageError(f"one run has one profile, not {profile!r}")
-    return replace(kernel.draw(profile, seed), bug=bug or ""), drawn_command(profile, seed, bug or "")
+    return Chosen(replace(kernel.draw(profile, seed), bug=bug or ""), drawn_command(profile, seed, bug or ""))
 
 
 def _profiles(kernel: Kernel, names: str) -> tuple[str, ...]:
@@ -405,7 +411,7 @@ def _progress(result: Result) -> str:
     return f"{speed:,.1f} seeds/s, {len(result.tally.failures)} violations"
 
 
-def _shrink(kernel: Kernel, plan: Plan, out: Path, note: str, budget: int, again: str) -> Plan:
+def _shrink(kernel: Kernel, chosen: Chosen, out: Path, note: str, budget: int) -> Plan:
     """Shrinks, writes, and says on stderr how it went."""
     last = -LINE_EVERY_S
 
@@ -417,9 +423,9 @@ def _shrink(kernel: Kernel, plan: Plan, out: Path, note: str, budget: int, again
             click.echo(f"run {progress.runs:,} of {progress.budget:,}: {progress.step}; {what}", err=True)
 
     try:
-        shrinker = Shrinker(plan, kernel.run, budget, on_progress)
+        shrinker = Shrinker(chosen.plan, kernel.run, budget, on_progress, chosen.expected)
     except ValueError as error:
-        raise click.ClickException(f"{error} ({again})") from error
+        raise click.ClickException(f"{error} ({chosen.again})") from error
     smallest = shrinker.smallest()
     save(Kept(smallest, shrinker.kind, note), out)
     calls = sum(len(client.calls) for client in smallest.clients)

@@ -1,10 +1,11 @@
 """Finds a smaller plan that shows the same violation, by leaving parts out and running what is left; it never returns
 a plan that it has not seen fail.
 
-A candidate counts when one of its violations has the same kind (the text before the first colon) as the first
-violation of the plan that was given. Parts go in the order in which they confuse a reader most: faults, whole clients,
-calls; then times move earlier and become round, then arguments become as simple as they can be. All of it is tried
-again until nothing changes any more or the budget of runs is spent. Equal plans and equal runs give equal results.
+A candidate counts when one of its violations is the same finding as that of the plan that was given: of the invariant
+that it was kept for, or else its first one. Parts go in the order in which they confuse a reader most: faults, whole
+clients, calls; then times move earlier and become round, then arguments become as simple as they can be. All of it is
+tried again until nothing changes any more or the budget of runs is spent. Equal plans and equal runs give equal
+results.
 
 Asked of whatever runs a plan: it ends for every plan, and raises ValueError for one that it cannot carry out.
 """
@@ -12,6 +13,7 @@ Asked of whatever runs a plan: it ends for every plan, and raises ValueError for
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -25,9 +27,24 @@ ROUND_MS = (1_000, 500, 100, 50, 10)
 """Coarsest first: the first of them that still fails is taken."""
 
 
+FAILURES = frozenset({"process failed", "client failed", "problem"})
+STUCK = "stuck"
+"""Violations of these kinds name no invariant: that something failed, or stopped, has many causes."""
+_WHOM = re.compile(r"\b(?:\w*\d\w*|[a-z])\b")
+"""Numbers, ids, and names of members and clients."""
+
+
 def kind_of(violation: str) -> str:
-    """What must be shown again: the invariant, without the members it struck this time."""
+    """The invariant, without whom it struck this time."""
     return violation.partition(":")[0].strip()
+
+
+def finding_of(violation: str) -> str:
+    """What must be shown again: the invariant, or what failed or stopped where none is named; never whom it struck."""
+    kind, _, text = violation.partition(":")
+    if kind in FAILURES:
+        return f"{kind}: {_WHOM.sub('', text)}"
+    return f"{kind}: {text.partition(':')[0].strip()}" if kind == STUCK else kind.strip()
 
 
 def shows(outcome: Outcome, kind: str) -> bool:
@@ -57,20 +74,32 @@ def no_report(progress: Progress) -> None:
     del progress
 
 
-def shrink(plan: Plan, run: Runner, budget: int, report: Callable[[Progress], None] = no_report) -> Plan:
-    """The smallest plan found within `budget` runs. Raises ValueError when the plan given does not fail at all."""
-    shrinker = Shrinker(plan, run, budget, report)
-    return shrinker.smallest()
+def shrink(
+    plan: Plan, run: Runner, budget: int, report: Callable[[Progress], None] = no_report, wanted: str = ""
+) -> Plan:
+    """The smallest plan found within `budget` runs. `wanted`: the invariant that it was kept for, if any. Raises
+    ValueError when the plan given does not fail at all.
+    """
+    return Shrinker(plan, run, budget, report, wanted).smallest()
 
 
 class Shrinker:
     """One search: the smallest failing plan so far, and what has been tried."""
 
-    def __init__(self, plan: Plan, run: Runner, budget: int, report: Callable[[Progress], None] = no_report) -> None:
-        outcome = run(plan)
-        if not outcome.violations:
+    def __init__(
+        self,
+        plan: Plan,
+        run: Runner,
+        budget: int,
+        report: Callable[[Progress], None] = no_report,
+        wanted: str = "",
+    ) -> None:
+        """See `shrink`."""
+        shown = run(plan).violations
+        if not shown:
             raise ValueError("this plan shows no violation: there is nothing to shrink")
-        self.kind = kind_of(outcome.violations[0])
+        meant = next((each for each in shown if kind_of(each) == wanted), shown[0])
+        self.kind, self._finding = kind_of(meant), finding_of(meant)
         self.best = plan
         self.runs = 1
         self._run = run
@@ -110,7 +139,7 @@ class Shrinker:
         self._tried.add(text)
         self.runs += 1
         try:
-            fails = shows(self._run(candidate), self.kind)
+            fails = any(finding_of(each) == self._finding for each in self._run(candidate).violations)
         except ValueError:  # not a plan that can be carried out
             fails = False
         if fails:
