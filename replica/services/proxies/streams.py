@@ -5,7 +5,7 @@ side ends, or the mastership here does. Decides nothing about a message.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 import grpc.aio
@@ -36,6 +36,14 @@ if TYPE_CHECKING:
     from replica.services.proxies.kept import KeptProxy
 
 OVER = "the stream through proxy {} is over ({}); open it again and repeat what is unanswered"
+
+
+class OpenStream(NamedTuple):
+    """A stream at the other manager. Whoever has it closes it."""
+
+    call: Any
+    frame: bytes
+    """The first one that came."""
 
 
 class ProxiedStream:
@@ -79,17 +87,20 @@ class ProxiedStream:
 
     # -- opening -----------------------------------------------------------------------------------------------------
 
-    async def _open_while_master(self, opening: bytes, context: Context) -> tuple[Any, bytes]:
+    async def _open_while_master(self, opening: bytes, context: Context) -> OpenStream:
         """A stream that a demoted master opens late would take the place of the next one's, which has its client."""
         over, removed = self.kept.manager.over, self.kept.removed
         work = asyncio.create_task(self._open(opening, context))
+        is_taken = False
         try:
             await asyncio.wait((work, over, removed), return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
                 await self._end(context)
-            return work.result()
+            is_taken = True
         finally:
-            work.cancel()
+            if not is_taken:
+                await _give_up(work)
+        return work.result()
 
     async def _end(self, context: Context) -> None:
         """Its proxy is kept by somebody else, or by nobody."""
@@ -97,14 +108,14 @@ class ProxiedStream:
         text = OVER.format(self.kept.standing.proxy.name, why)
         await abort(context, Failed(Reason.REASON_NOT_MASTER, text, {}, 50))
 
-    async def _open(self, opening: bytes, context: Context) -> tuple[Any, bytes]:
+    async def _open(self, opening: bytes, context: Context) -> OpenStream:
         """The stream there, and its first frame; follows a takeover of that pair as far as there is time."""
         link = self.kept.manager.client.links.own
         queue = target_of(self.kept.standing.proxy).queue
         left_s = min(CALL_S, park_s(context, round(CALL_S * 1000)))
         policy = retry.Policy(total_s=max(0.001, left_s), attempt_s=ATTEMPT_S)
         attempts = Attempts(link.members, policy, link.members.masters.domain_of(queue) or MAIN)
-        made: tuple[Any, bytes] | None = None
+        made: OpenStream | None = None
         try:
             async for attempt in attempts.retrying():
                 with attempt:
@@ -118,7 +129,7 @@ class ProxiedStream:
         assert made is not None
         return made
 
-    async def _attempt(self, attempts: Attempts, opening: bytes, queue: str) -> tuple[Any, bytes]:
+    async def _attempt(self, attempts: Attempts, opening: bytes, queue: str) -> OpenStream:
         endpoint = await attempts.located()
         manager = self.kept.manager
         channel: Any = manager.client.links.own.members.channel(endpoint)
@@ -151,7 +162,7 @@ class ProxiedStream:
             text = f"{endpoint} is {header.pair}, and not {manager.manager}; correct where {manager.manager} is"
             raise error_of("WRONG_PAIR", text, {"expected": manager.manager, "pair": header.pair})
         manager.client.links.own.members.learn(header, queue)
-        return call, frame
+        return OpenStream(call, frame)
 
     # -- carrying ----------------------------------------------------------------------------------------------------
 
@@ -205,6 +216,14 @@ class ProxiedStream:
             text = OVER.format(self.kept.standing.proxy.name, said.message or said.reason)
             await abort(context, Failed(Reason.REASON_NOT_MASTER, text, {}, 50))
         await abort(context, in_own_words(self.kept, said))
+
+
+async def _give_up(work: asyncio.Task[OpenStream]) -> None:
+    """Nobody takes what it opens, or has opened meanwhile: the client has gone, or the mastership."""
+    work.cancel()
+    await asyncio.wait((work,))
+    if not work.cancelled() and work.exception() is None:
+        work.result().call.cancel()
 
 
 def _ended(code: grpc.StatusCode, details: str | None, trailers: Any) -> TandemqError:
