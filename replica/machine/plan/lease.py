@@ -142,6 +142,10 @@ def _ready(queue: QueueState, below: int) -> Iterator[Part]:
 
 def unexpired(part: Part, time_ms: int) -> Iterator[Run]:
     """Of a part, without those that have expired: they wait for the EXPIRE record, and nobody gets them meanwhile."""
+    if not part.extra.expires_at_ms:
+        if not 0 < part.expires_at_ms <= time_ms:
+            yield part.start, part.end
+        return
     start = part.start
     for index in range(part.start, part.end):
         if 0 < part.expiry(index) <= time_ms:
