@@ -11,7 +11,7 @@ from replica.core.replication.sync_source import FRAME_BYTES_MAX
 from replica.machine import Machine, MoveCall, RemoveCall, columns_of
 from replica.machine.plan.lease import deliverable
 from replica.machine.plan.move import plan_move, plan_remove
-from replica.machine.plan.selecting import RANGES_MAX, SELECTED_MAX, plan_select
+from replica.machine.plan.selecting import PART_COST, RANGES_MAX, SELECTED_MAX, TIMED_MAX, plan_select
 from replica.machine.plan.sides import READY_MAX, next_given, plan_given, plan_lost, plan_passed
 from replica.machine.plan.sides import plan_side as side_of
 from replica.machine.plan.time import plan_expire
@@ -355,21 +355,51 @@ def test_one_record_has_so_many_ranges_at_most_where_no_neighbours_have_the_same
     assert select(driver, SELECTED_MAX) == (high + low)[RANGES_MAX:]
 
 
+class Watched:
+    """Everything that is ready, and how many parts of it were looked at."""
+
+    def __init__(self) -> None:
+        self.parts = 0
+
+    def narrow(self, queue: QueueState, applied_index: int) -> Iterator[Part]:
+        del applied_index
+        for part in deliverable(queue):
+            self.parts += 1
+            yield part
+
+
+def looked_at(driver: Driver) -> Watched:
+    """In a turn."""
+    watched = Watched()
+    plan_select(driver.master.state, driver.now_ms, queue_of(driver), SELECTED_MAX, watched)
+    return watched
+
+
 def test_a_turn_looks_at_so_many_parts_of_the_queue_at_most(driver: Driver) -> None:
     for _ in range(2 * RANGES_MAX // 1_000):
         driver.enqueue(batch_of([10] * 1_000, [number % 2 + 1 for number in range(1_000)]))
-    looked = 0
+    assert looked_at(driver).parts == RANGES_MAX
 
-    class Wanted:
-        def narrow(self, queue: QueueState, applied_index: int) -> Iterator[Part]:
-            nonlocal looked
-            del applied_index
-            for part in deliverable(queue):
-                looked += 1
-                yield part
 
-    assert plan_select(driver.master.state, driver.now_ms, queue_of(driver), SELECTED_MAX, Wanted()) is not None
-    assert looked == RANGES_MAX
+def test_a_turn_looks_at_so_much_where_all_of_it_has_expired_and_goes_on_once_that_has_ended(driver: Driver) -> None:
+    cost = 1_000 + PART_COST
+    for _ in range(TIMED_MAX // cost + 5):
+        driver.enqueue(batch_of([10] * 1_000, ttls_ms=[1 + number % 2 for number in range(1_000)]))
+    send(driver, LOW)
+    driver.now_ms += 3
+    assert TIMED_MAX <= looked_at(driver).parts * cost < TIMED_MAX + cost
+    assert select(driver, SELECTED_MAX) == []
+    while (header := driver.plan(lambda: plan_expire(driver.master.state, driver.now_ms))) is not None:
+        driver.order(header)
+    assert select(driver, SELECTED_MAX) == [queue_of(driver).next_index - 1]
+
+
+def test_a_turn_looks_at_so_many_parts_where_all_of_them_have_expired() -> None:
+    driver = pair(default_ttl={"seconds": 1})
+    for _ in range(TIMED_MAX // PART_COST // 1_000 + 1):
+        send(driver, *[number % 2 + 1 for number in range(1_000)])
+    driver.now_ms += 2_000
+    assert looked_at(driver).parts == TIMED_MAX // PART_COST
 
 
 def test_one_record_has_so_many_ranges_at_most_where_every_other_message_has_expired(driver: Driver) -> None:
