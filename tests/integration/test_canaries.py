@@ -15,30 +15,22 @@ import grpc.aio
 import pytest
 from click.testing import CliRunner
 
-from chaos.cluster import CLIENT, WITNESS, Cluster
+from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.cli import root
 from tandemq.config import BEARER_OFFSET, member_ports
 from tandemq.config_tokens import Tokens
 from tandemq.credentials.chosen import opener_of
-from tandemq.credentials.development import prepare
 from tandemq.errors import TandemqError
 from tandemq.v1 import pair_service_pb2 as pb
 from tandemq.v1 import pair_service_pb2_grpc as pb_grpc
 from tests.integration.support import http_get, roles
 from tests.support import tokens
-from tests.support.clusters import patient
+from tests.support.secured import secured
 from tests.support.until import OUTER_S
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-PEOPLE = {
-    "a": "member/pair/a",
-    "b": "member/pair/b",
-    WITNESS: "witness/witness",
-    CLIENT: "principal/ops",
-    "billing": "principal/billing",
-}
 PAYLOAD, PROPERTY, SPOILT = "canary-payload-7f3a", "canary-property-91bc", "canary-spoilt-55d0"
 STORES = ("data.mdb", "lock.mdb", "commit.log")
 """What a member keeps messages in."""
@@ -46,11 +38,9 @@ STORES = ("data.mdb", "lock.mdb", "commit.log")
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Cluster]:
-    shown = tmp_path / "credentials"
-    prepare(shown, tmp_path / "authority", PEOPLE)
     keys = tmp_path / "keys.pem"
     keys.write_bytes(tokens.pem(tokens.key_of("ES256")))
-    cluster = patient(tmp_path / "pair", secured=shown, operators=["ops"])
+    cluster = secured(tmp_path, "billing")
     said = Tokens(keys=str(keys), issuer=tokens.ISSUER, audience=tokens.AUDIENCE)
     cluster.settings = {name: {"listen_bearer": bearer_port(cluster, name), "tokens": said} for name in ("a", "b")}
     for child in cluster.children.values():

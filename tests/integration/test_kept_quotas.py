@@ -11,50 +11,28 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import CLIENT, WITNESS, Cluster
+from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.config import member_ports
-from tandemq.config_security import Security
-from tandemq.credentials.development import prepare
 from tandemq.errors import Denied, ResourceExhausted, TandemqError
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tests.integration.support import http_get, roles
-from tests.support.clusters import patient
-from tests.support.until import OUTER_S, until
+from tests.support.secured import client_of, secured, start_secured
+from tests.support.until import until
 
 pytestmark = pytest.mark.process
 
-PEOPLE = {
-    "a": "member/pair/a",
-    "b": "member/pair/b",
-    WITNESS: "witness/witness",
-    CLIENT: "principal/ops",
-    "billing": "principal/billing",
-    "shop": "principal/shop",
-}
 QUOTAS = ("billing=queues:2,stored:10000,identities:3", "shop=calls:10000")
 BILLING = "principal/billing"
 
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Cluster]:
-    shown = tmp_path / "credentials"
-    prepare(shown, tmp_path / "authority", PEOPLE)
-    settings = {
-        name: {"security": Security(credentials=str(shown / name), administrators=("ops",), quotas=QUOTAS)}
-        for name in ("a", "b")
-    }
-    cluster = patient(tmp_path, secured=shown, operators=["ops"], settings=settings)
-
-    async def begin() -> None:
-        await cluster.start()
-        await cluster.wait_ready()
-        async with aio.connect(cluster.target, credentials=cluster.credentials, timeout=OUTER_S) as ops:
-            for who in ("billing", "shop"):
-                for right in ("administer", "produce", "consume"):
-                    await ops.grant_right(who, right, f"{who}/**")
-
-    asyncio.run(begin())
+    cluster = secured(tmp_path, "billing", "shop", quotas=QUOTAS)
+    rights = [
+        (who, right, f"{who}/**") for who in ("billing", "shop") for right in ("administer", "produce", "consume")
+    ]
+    asyncio.run(start_secured(cluster, rights))
     yield cluster
     asyncio.run(cluster.stop())
 
@@ -63,13 +41,6 @@ def pair(tmp_path: Path) -> Iterator[Cluster]:
 async def billing(pair: Cluster) -> AsyncIterator[aio.Client]:
     async with client_of(pair, "billing") as made:
         yield made
-
-
-def client_of(
-    pair: Cluster, who: str, endpoint: str = "", *, timeout: float = OUTER_S, follow_master: bool = True
-) -> aio.Client:
-    own = Path(pair.credentials).with_name(who) if who != "ops" else Path(pair.credentials)
-    return aio.connect(endpoint or pair.target, credentials=own, timeout=timeout, follow_master=follow_master)
 
 
 async def refused_queue(client: aio.Client, name: str) -> None:

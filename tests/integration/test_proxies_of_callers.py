@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import CLIENT, WITNESS
+from chaos.cluster import CLIENT
 from tandemq import aio
 from tandemq.config import member_ports
 from tandemq.config_links import Links
@@ -22,6 +22,7 @@ from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY, QueueConfig
 from tests.integration.support import http_get, roles
 from tests.integration.two_pairs import Pairs
 from tests.support.clusters import patient
+from tests.support.secured import people
 from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
@@ -31,9 +32,7 @@ SHOP = "shop"
 
 def secured(folder: Path, pair: str) -> Path:
     """Credentials of that pair's members and clients, all of one authority."""
-    people = {name: f"member/{pair}/{name}" for name in ("a", "b")}
-    people |= {WITNESS: "witness/witness", CLIENT: "principal/ops", SHOP: f"principal/{SHOP}"}
-    prepare(shown := folder / pair, folder / "authority", people)
+    prepare(shown := folder / pair, folder / "authority", people(SHOP, pair=pair))
     return shown
 
 

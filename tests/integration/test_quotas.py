@@ -7,41 +7,27 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import grpc
 import grpc.aio
 import pytest
 
-from chaos.cluster import CLIENT, WITNESS, Cluster
+from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.auditing import FILE, decoded
 from tandemq.config import member_ports
-from tandemq.config_security import Security
 from tandemq.credentials.chosen import opener_of
-from tandemq.credentials.development import prepare
 from tandemq.errors import from_rpc_error
 from tandemq.v1 import queue_service_pb2 as pb
 from tandemq.v1 import queue_service_pb2_grpc as pb_grpc
 from tandemq.v1 import transaction_service_pb2 as units
 from tandemq.v1 import transaction_service_pb2_grpc as units_grpc
 from tests.integration.support import http_get, new_id, roles
-from tests.support.clusters import patient
+from tests.support.secured import client_of, credentials_of, secured, start_secured
 from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
-PEOPLE = {
-    "a": "member/pair/a",
-    "b": "member/pair/b",
-    WITNESS: "witness/witness",
-    CLIENT: "principal/ops",
-    "billing": "principal/billing",
-    "shop": "principal/shop",
-    "reader": "principal/reader",
-    "visitor": "principal/visitor",
-    "worker": "principal/worker",
-}
 QUOTAS = ("billing=messages:100", "reader=streams:2", "visitor=connections:2", "worker=units:2")
 RIGHTS = (
     ("billing", "produce"),
@@ -55,35 +41,15 @@ RIGHTS = (
 
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("pair")
-    shown = folder / "credentials"
-    prepare(shown, folder / "authority", PEOPLE)
-    settings = {
-        name: {"security": Security(credentials=str(shown / name), administrators=("ops",), quotas=QUOTAS)}
-        for name in ("a", "b")
-    }
-    cluster = patient(folder, secured=shown, operators=["ops"], settings=settings)
-
-    async def begin() -> None:
-        await cluster.start()
-        await cluster.wait_ready()
-        async with aio.connect(cluster.target, credentials=cluster.credentials, timeout=OUTER_S) as ops:
-            await ops.create_queue("orders")
-            for who, right in RIGHTS:
-                await ops.grant_right(who, right, "orders")
-
-    asyncio.run(begin())
+    cluster = secured(tmp_path_factory.mktemp("pair"), *dict(RIGHTS), quotas=QUOTAS)
+    asyncio.run(start_secured(cluster, [(who, right, "orders") for who, right in RIGHTS], ["orders"]))
     yield cluster
     asyncio.run(cluster.stop())
 
 
-def credentials(pair: Cluster, who: str) -> Path:
-    return Path(pair.credentials).with_name(who)
-
-
 @pytest.fixture
 async def billing(pair: Cluster) -> AsyncIterator[aio.Client]:
-    async with aio.connect(pair.target, credentials=credentials(pair, "billing"), timeout=OUTER_S) as made:
+    async with client_of(pair, "billing") as made:
         yield made
 
 
@@ -107,7 +73,7 @@ async def test_a_call_over_the_quota_is_refused_with_the_time_to_wait_and_the_sd
 ) -> None:
     master, replica = await roles(pair)
     await billing.enqueue("orders", [b"x"] * 300)  # more than a second's worth: let in, and paid for afterwards
-    async with opener_of(str(credentials(pair, "billing")))(pair.endpoint(master), ()) as channel:
+    async with opener_of(str(credentials_of(pair, "billing")))(pair.endpoint(master), ()) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await pb_grpc.QueueServiceStub(channel).Enqueue(one_message(), timeout=OUTER_S)
     assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -116,7 +82,7 @@ async def test_a_call_over_the_quota_is_refused_with_the_time_to_wait_and_the_sd
     assert refused.metadata == {"quota": "messages", "limit": "100", "principal": "principal/billing"}
     assert refused.retry_after is not None
     assert 0 < refused.retry_after.total_seconds() <= 2.01
-    async with aio.connect(pair.target, credentials=credentials(pair, "shop"), timeout=OUTER_S) as shop:
+    async with client_of(pair, "shop") as shop:
         await shop.enqueue("orders", [b"y"] * 300)
         await shop.enqueue("orders", [b"y"] * 300)  # nobody else waits
     await billing.enqueue("orders", [b"x"])
@@ -146,7 +112,7 @@ async def test_a_producer_that_is_over_its_quota_is_not_read_and_loses_nothing(
 async def test_what_the_replica_carries_is_counted_where_its_client_is(pair: Cluster) -> None:
     master, replica = await roles(pair)
     before = len(refused_at(pair, master))
-    own = credentials(pair, "billing")
+    own = credentials_of(pair, "billing")
     async with aio.connect(pair.endpoint(replica), credentials=own, timeout=OUTER_S, follow_master=False) as there:
         await there.enqueue("orders", [b"z"] * 300)
         await there.enqueue("orders", [b"z"])
@@ -155,7 +121,7 @@ async def test_what_the_replica_carries_is_counted_where_its_client_is(pair: Clu
 
 
 async def test_one_stream_more_than_the_quota_is_refused_until_one_has_ended(pair: Cluster) -> None:
-    async with opener_of(str(credentials(pair, "reader")))(pair.endpoint((await roles(pair))[0]), ()) as channel:
+    async with opener_of(str(credentials_of(pair, "reader")))(pair.endpoint((await roles(pair))[0]), ()) as channel:
         stub = pb_grpc.QueueServiceStub(channel)
         first, second = await opened(stub), await opened(stub)
         more = stub.Consume()  # refused before it says anything; what is written then may lose gRPC the refusal
@@ -177,7 +143,7 @@ async def test_one_stream_more_than_the_quota_is_refused_until_one_has_ended(pai
 
 
 async def test_one_connection_more_than_the_quota_is_not_served_and_the_others_are(pair: Cluster) -> None:
-    endpoint, opener = pair.endpoint((await roles(pair))[0]), opener_of(str(credentials(pair, "visitor")))
+    endpoint, opener = pair.endpoint((await roles(pair))[0]), opener_of(str(credentials_of(pair, "visitor")))
     own = (("grpc.use_local_subchannel_pool", 1),)
     async with opener(endpoint, own) as one, opener(endpoint, own) as two, opener(endpoint, own) as three:
         for channel in (one, two):
@@ -193,7 +159,7 @@ async def test_one_connection_more_than_the_quota_is_not_served_and_the_others_a
 async def test_one_unit_more_than_the_quota_is_not_begun_until_one_has_ended(pair: Cluster) -> None:
     """Counted where they are open: it is the same whichever member is asked."""
     master, replica = await roles(pair)
-    opener = opener_of(str(credentials(pair, "worker")))
+    opener = opener_of(str(credentials_of(pair, "worker")))
     async with opener(pair.endpoint(master), ()) as first, opener(pair.endpoint(replica), ()) as second:
         stubs = units_grpc.TransactionServiceStub(first), units_grpc.TransactionServiceStub(second)
         begun = [await stub.Begin(begin(), timeout=OUTER_S) for stub in stubs]

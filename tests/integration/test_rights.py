@@ -15,7 +15,7 @@ import grpc.aio
 import pytest
 from click.testing import CliRunner
 
-from chaos.cluster import CLIENT, WITNESS, Cluster
+from chaos.cluster import CLIENT, Cluster
 from replica.node.access import PRINCIPAL
 from replica.node.members import HOP
 from replica.services.peer_clients import OWN
@@ -41,19 +41,12 @@ from tandemq.v1 import (
 )
 from tests.integration.support import new_id, roles
 from tests.support.clusters import patient
+from tests.support.secured import people
 from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
-PEOPLE = {
-    "a": "member/pair/a",
-    "b": "member/pair/b",
-    WITNESS: "witness/witness",
-    CLIENT: "principal/ops",
-    "billing": "principal/billing",
-    "shop": "principal/shop",
-    "elsewhere": "member/elsewhere/a",
-}
+PEOPLE = people("billing", "shop") | {"elsewhere": "member/elsewhere/a"}
 
 
 @pytest.fixture(scope="module")

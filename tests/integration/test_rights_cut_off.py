@@ -6,24 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import CLIENT, WITNESS, Cluster
+from chaos.cluster import CLIENT, Cluster
 from tandemq import aio
 from tandemq.cli.view import PairView
-from tandemq.credentials.development import prepare
 from tandemq.errors import Denied, TandemqError
 from tests.integration.support import roles
 from tests.support.clusters import quick
+from tests.support.secured import issued
 from tests.support.until import OUTER_S, until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-PEOPLE = {
-    "a": "member/pair/a",
-    "b": "member/pair/b",
-    WITNESS: "witness/witness",
-    CLIENT: "principal/ops",
-    "billing": "principal/billing",
-}
 SHORT_S = 2.0
 """Of a call at the member that is cut off, which waits for a master that it does not see."""
 
@@ -35,8 +28,7 @@ def alone(view: PairView, master: str) -> bool:
 
 
 async def test_a_right_that_was_revoked_while_a_member_was_cut_off_is_let_in_nowhere(tmp_path: Path) -> None:
-    shown = tmp_path / "credentials"
-    prepare(shown, tmp_path / "authority", PEOPLE)
+    shown = issued(tmp_path, "billing")
     pair = quick(tmp_path / "pair", secured=shown, operators=["ops"], relayed=True)
     async with pair.running():
         await pair.wait_ready()

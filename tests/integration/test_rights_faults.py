@@ -10,51 +10,31 @@ from pathlib import Path
 
 import pytest
 
-from chaos.cluster import CLIENT, WITNESS, Cluster
+from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.config import to_toml
 from tandemq.config_security import Security
-from tandemq.credentials.development import prepare
 from tandemq.errors import Denied, Refused, ResourceExhausted, TandemqError
 from tests.integration.support import roles
-from tests.support.clusters import patient
+from tests.support.secured import client_of, credentials_of, secured, start_secured
 from tests.support.until import OUTER_S, until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
-PEOPLE = {
-    "a": "member/pair/a",
-    "b": "member/pair/b",
-    WITNESS: "witness/witness",
-    CLIENT: "principal/ops",
-    "carol": "principal/carol",
-    "billing": "principal/billing",
-}
 MOST, AT_ONCE = 10_000, 200
 
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Cluster]:
-    shown = tmp_path / "credentials"
-    prepare(shown, tmp_path / "authority", PEOPLE)
-    cluster = patient(tmp_path / "pair", secured=shown, operators=["ops"])
-
-    async def begin() -> None:
-        await cluster.start()
-        await cluster.wait_ready()
-
-    asyncio.run(begin())
+    cluster = secured(tmp_path, "carol", "billing")
+    asyncio.run(start_secured(cluster))
     yield cluster
     asyncio.run(cluster.stop())
 
 
-def shown_by(pair: Cluster, who: str) -> Path:
-    return Path(pair.credentials).with_name(who)
-
-
 @pytest.fixture
 async def ops(pair: Cluster) -> AsyncIterator[aio.Client]:
-    async with aio.connect(pair.target, credentials=pair.credentials, timeout=OUTER_S) as made:
+    async with client_of(pair) as made:
         yield made
 
 
@@ -139,7 +119,7 @@ async def test_ten_thousand_grants_are_kept_by_both_members_and_one_more_is_refu
     await pair.restart(replica)
     await pair.wait_ready()
     pair.kill(master)
-    async with aio.connect(pair.target, credentials=shown_by(pair, "billing"), timeout=OUTER_S) as billing:
+    async with aio.connect(pair.target, credentials=credentials_of(pair, "billing"), timeout=OUTER_S) as billing:
         await billing.send("orders", b"x")
         with pytest.raises(Denied):
             await billing.purge_queue("orders")
@@ -152,12 +132,12 @@ async def test_an_administrator_who_is_taken_out_of_the_configuration_is_none_an
 ) -> None:
     await ops.grant_right("billing", "produce", "orders")
     for member in ("a", "b"):
-        security = Security(credentials=str(shown_by(pair, member)), administrators=("carol",))
+        security = Security(credentials=str(credentials_of(pair, member)), administrators=("carol",))
         pair.settings = {**pair.settings, member: {"security": security}}
         pair.config_file(member).write_text(to_toml(pair.config(member)), encoding="utf-8")
         await pair.restart(member)
         await until(lambda: all_answer(pair), "both members answer again")
-    async with aio.connect(pair.target, credentials=shown_by(pair, "carol"), timeout=OUTER_S) as carol:
+    async with aio.connect(pair.target, credentials=credentials_of(pair, "carol"), timeout=OUTER_S) as carol:
         found = await carol.list_rights()
         assert (found.administrators, [each.pattern for each in found.grants]) == (["principal/carol"], ["orders"])
         with pytest.raises(Denied):
@@ -168,6 +148,8 @@ async def test_an_administrator_who_is_taken_out_of_the_configuration_is_none_an
 
 async def all_answer(pair: Cluster) -> bool:
     for member in ("a", "b"):
-        async with aio.connect(pair.endpoint(member), credentials=shown_by(pair, "carol"), timeout=OUTER_S) as client:
+        async with aio.connect(
+            pair.endpoint(member), credentials=credentials_of(pair, "carol"), timeout=OUTER_S
+        ) as client:
             await client.list_rights()
     return True

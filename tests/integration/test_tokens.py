@@ -19,7 +19,7 @@ import grpc.aio
 import jwt
 import pytest
 
-from chaos.cluster import CLIENT, WITNESS, Cluster
+from chaos.cluster import Cluster
 from replica.node.access import PRINCIPAL
 from replica.node.members import HOP
 from tandemq import aio
@@ -27,18 +27,17 @@ from tandemq.auditing import FILE, AuditLine, decoded
 from tandemq.config import BEARER_OFFSET, member_ports
 from tandemq.config_tokens import Tokens
 from tandemq.credentials.bad import BadCredentials
-from tandemq.credentials.development import prepare
 from tandemq.errors import NotFound, TandemqError, from_rpc_error
 from tandemq.v1 import queue_service_pb2 as pb
 from tandemq.v1 import queue_service_pb2_grpc as pb_grpc
 from tests.integration.support import new_id, roles, stopped_at_end
 from tests.support import tokens
 from tests.support.clusters import patient
+from tests.support.secured import secured, start_secured
 from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
-PEOPLE = {"a": "member/pair/a", "b": "member/pair/b", WITNESS: "witness/witness", CLIENT: "principal/ops"}
 RIGHTS = (("billing", "produce"), ("shop", "produce"), ("shop", "consume"))
 
 
@@ -50,23 +49,12 @@ def port_of(pair: Cluster, member: str) -> str:
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Whole at the beginning of each test."""
     folder = tmp_path_factory.mktemp("pair")
-    shown = folder / "credentials"
-    prepare(shown, folder / "authority", PEOPLE)
     keys = folder / "keys.pem"
     keys.write_bytes(tokens.pem(*(tokens.key_of(each) for each in ("RS256", "ES256", "EdDSA"))))
-    cluster = patient(folder, secured=shown, operators=["ops"])
+    cluster = secured(folder)
     said = Tokens(keys=str(keys), issuer=tokens.ISSUER, audience=tokens.AUDIENCE)
     cluster.settings = {name: {"listen_bearer": port_of(cluster, name), "tokens": said} for name in ("a", "b")}
-
-    async def begin() -> None:
-        await cluster.start()
-        await cluster.wait_ready()
-        async with aio.connect(cluster.target, credentials=cluster.credentials, timeout=OUTER_S) as ops:
-            await ops.create_queue("orders")
-            for who, right in RIGHTS:
-                await ops.grant_right(who, right, "orders")
-
-    asyncio.run(begin())
+    asyncio.run(start_secured(cluster, [(who, right, "orders") for who, right in RIGHTS], ["orders"]))
     yield cluster
     asyncio.run(cluster.stop())
 
