@@ -51,7 +51,6 @@ async def test_a_batch_is_the_same_after_kill_9_of_either_member(tmp_path: Path)
     cluster = patient(tmp_path)
     try:
         await cluster.start()
-        await cluster.wait_ready()
         async with aio.connect(cluster.target) as client:
             queue = await filled(client, 100)
             taken = [await client.lease_batch(queue, NAME, number, max_messages=30) for number in (1, 2)]

@@ -65,7 +65,6 @@ def test_a_figure_is_of_messages_that_are_there(tmp_path: Path) -> None:
     async def work() -> tuple[dict[str, Ended], dict[str, Ended]]:
         cluster = patient(tmp_path / "pair")
         async with cluster.running():
-            await cluster.wait_ready()
             return (
                 {kind: await load(cluster, kind, kind) for kind in KINDS},
                 {kind: await robbed(cluster, kind, f"robbed-{kind}") for kind in ("enqueue", "latency", "flow")},

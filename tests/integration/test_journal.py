@@ -38,7 +38,6 @@ async def test_the_journal_is_bounded_and_what_is_left_survives_both_restarts(tm
     cluster = patient(tmp_path, limits=LIMITS)
     try:
         await cluster.start()
-        await cluster.wait_ready()
         async with aio.connect(cluster.target) as client:
             await client.create_queue("q")
             producer, consumer = client.producer("q"), client.consumer("q", credit_messages=BATCH)
@@ -89,7 +88,6 @@ async def test_a_full_store_takes_messages_again_once_they_are_consumed(tmp_path
     cluster = patient(tmp_path, limits=Limits(map_bytes=24 << 20))
     try:
         await cluster.start()
-        await cluster.wait_ready()
         async with aio.connect(cluster.target) as client:
             await client.create_queue("q")
             producer = client.producer("q")

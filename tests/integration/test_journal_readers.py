@@ -273,7 +273,6 @@ async def test_a_reader_goes_on_over_kill_9_of_the_master_and_finds_each_message
 
     try:
         await cluster.start()
-        await cluster.wait_ready()
         async with aio.connect(cluster.target) as client, aio.connect(cluster.target) as reading:
             await client.create_queue("q")
             producer = client.producer("q")
@@ -304,7 +303,6 @@ async def test_who_comes_too_late_is_told_so(tmp_path: Path) -> None:
     cluster = patient(tmp_path, limits=SMALL)
     try:
         await cluster.start()
-        await cluster.wait_ready()
         async with aio.connect(cluster.target) as client:
             await client.create_queue("q")
             producer = client.producer("q")

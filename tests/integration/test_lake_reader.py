@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -17,25 +16,15 @@ from pipeline.lake import Lake, Place
 from pipeline.problems import PipelineError
 from tandemq.client.readers import JournalReader
 from tandemq.config import Limits
+from tests.integration.module_pair import module_pair
 from tests.integration.support import new_name
-from tests.support.clusters import patient
 
 pytestmark = pytest.mark.process
 
 TIGHT = Limits(journal_bytes=128 << 10, checkpoint_bytes=64 << 10, reader_bytes=64 << 20)
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    cluster = patient(tmp_path_factory.mktemp("lake-reader"), limits=TIGHT)
-
-    async def begin() -> None:
-        await cluster.start()
-        await cluster.wait_ready()
-
-    asyncio.run(begin())
-    yield cluster
-    asyncio.run(cluster.stop())
+pair = module_pair(limits=TIGHT)
 
 
 class Kept(NamedTuple):

@@ -80,7 +80,6 @@ async def test_what_a_reader_has_not_read_outlives_its_retention_and_a_kill(tmp_
     cluster = patient(tmp_path, limits=SMALL)
     try:
         await cluster.start()
-        await cluster.wait_ready()
         async with aio.connect(cluster.target) as client:
             await client.create_queue("q")
             reader = await client.register_reader("lake", at_end=True)
@@ -122,7 +121,6 @@ async def test_who_is_too_far_behind_loses_its_place_loudly(tmp_path: Path) -> N
     cluster = patient(tmp_path, limits=TIGHT)
     try:
         await cluster.start()
-        await cluster.wait_ready()
         async with aio.connect(cluster.target) as client:
             await client.create_queue("q")
             reader = await client.register_reader("lake", at_end=True)

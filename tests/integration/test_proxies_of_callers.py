@@ -57,7 +57,6 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pairs]:
     async def begin() -> None:
         for each in (both.west, both.east):
             await each.start()
-            await each.wait_ready()
         async with client(both, "west", CLIENT) as west, client(both, "east", CLIENT) as east:
             await west.create_queue("orders", QueueConfig(queue_type=QUEUE_TYPE_TWO_WAY))
             await west.create_queue("secret")

@@ -30,28 +30,26 @@ def alone(view: PairView, master: str) -> bool:
 async def test_a_right_that_was_revoked_while_a_member_was_cut_off_is_let_in_nowhere(tmp_path: Path) -> None:
     shown = issued(tmp_path, "billing")
     pair = quick(tmp_path / "pair", secured=shown, operators=["ops"], relayed=True)
-    async with pair.running():
-        await pair.wait_ready()
-        async with aio.connect(pair.target, credentials=shown / CLIENT, timeout=OUTER_S) as ops:
-            await ops.create_queue("orders")
-            await ops.grant_right("billing", "produce", "orders")
-            await ops.grant_right("billing", "browse", "orders")  # it goes on seeing the queue
-            master, replica = await roles(pair)
-            for member in (master, replica):
-                assert await _said(pair, shown, member, OUTER_S) == "OK"
-            pair.network.isolate(replica)
-            await pair.wait_for(lambda view: alone(view, master), "the master goes on alone", OUTER_S)
-            await ops.revoke_right("billing", "produce", "orders")
-            await ops.grant_right("billing", "consume", "orders")
-            assert await _said(pair, shown, master, OUTER_S) == "PERMISSION_DENIED"
-            # It has not heard of that: whatever it says, it takes nothing.
-            assert await _said(pair, shown, replica, SHORT_S) != "OK"
-            pair.network.heal()
-            await pair.wait_for(PairView.equal, "both have everything again", OUTER_S)
-            for member in (master, replica):
-                assert await _said(pair, shown, member, OUTER_S) == "PERMISSION_DENIED"
-            await until(lambda: _takes_over(ops, replica), "handed over to who was cut off")
-            assert await _said(pair, shown, replica, OUTER_S) == "PERMISSION_DENIED"
+    async with pair.running(), aio.connect(pair.target, credentials=shown / CLIENT, timeout=OUTER_S) as ops:
+        await ops.create_queue("orders")
+        await ops.grant_right("billing", "produce", "orders")
+        await ops.grant_right("billing", "browse", "orders")  # it goes on seeing the queue
+        master, replica = await roles(pair)
+        for member in (master, replica):
+            assert await _said(pair, shown, member, OUTER_S) == "OK"
+        pair.network.isolate(replica)
+        await pair.wait_for(lambda view: alone(view, master), "the master goes on alone", OUTER_S)
+        await ops.revoke_right("billing", "produce", "orders")
+        await ops.grant_right("billing", "consume", "orders")
+        assert await _said(pair, shown, master, OUTER_S) == "PERMISSION_DENIED"
+        # It has not heard of that: whatever it says, it takes nothing.
+        assert await _said(pair, shown, replica, SHORT_S) != "OK"
+        pair.network.heal()
+        await pair.wait_for(PairView.equal, "both have everything again", OUTER_S)
+        for member in (master, replica):
+            assert await _said(pair, shown, member, OUTER_S) == "PERMISSION_DENIED"
+        await until(lambda: _takes_over(ops, replica), "handed over to who was cut off")
+        assert await _said(pair, shown, replica, OUTER_S) == "PERMISSION_DENIED"
 
 
 async def _said(pair: Cluster, shown: Path, member: str, timeout_s: float) -> str:

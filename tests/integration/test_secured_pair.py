@@ -80,7 +80,6 @@ def pair(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clu
 
     async def begin() -> None:
         await cluster.start()
-        await cluster.wait_ready()
         async with aio.connect(cluster.target, credentials=folder / CLIENT, timeout=OUTER_S) as client:
             await client.create_queue(QUEUE)
 

@@ -42,7 +42,6 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
     async def begin() -> None:
         await cluster.start()
-        await cluster.wait_ready()
         async with aio.connect(cluster.target) as client:
             for name in ("q", "r"):
                 await client.create_queue(name)

@@ -118,7 +118,6 @@ def small_pair(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 def started(cluster: Cluster) -> Iterator[Cluster]:
     async def begin() -> None:
         await cluster.start()
-        await cluster.wait_ready()
 
     try:
         asyncio.run(begin())

@@ -61,7 +61,6 @@ def client_of(pair: Cluster, who: str = OPERATOR, endpoint: str = "", **settings
 async def start_secured(pair: Cluster, rights: Iterable[tuple[str, str, str]] = (), queues: Iterable[str] = ()) -> None:
     """Starts it, makes the queues and grants the rights: who, which, where."""
     await pair.start()
-    await pair.wait_ready()
     async with client_of(pair) as ops:
         for queue in queues:
             await ops.create_queue(queue)
