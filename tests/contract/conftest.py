@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -31,3 +33,24 @@ async def witness(tmp_path: Path) -> AsyncIterator[WitnessServer]:
     await server.start()
     yield server
     await server.stop()
+
+
+@pytest.fixture
+async def target() -> AsyncIterator[str]:
+    """The endpoint of who answers each chunk with the same in capitals; it says goodbye by closing."""
+    writers = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        with contextlib.suppress(ConnectionError):
+            while data := await reader.read(1 << 16):
+                writer.write(data.upper())
+                await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    yield f"{host}:{port}"
+    server.close()
+    for writer in writers:
+        writer.close()

@@ -19,7 +19,8 @@ from failover.register import Register, add_member, claim, commit
 from failover.wire import BadRegisterError
 from tandemq.config import ConfigError, load
 from tandemq.credentials.authority import create, issue
-from tests.support.etcd import EtcdServer, cluster, free_ports
+from tests.support.etcd import EtcdServer, cluster
+from tests.support.ports import free_port
 from tests.support.starvation import Soon
 from tests.support.until import OUTER_S, until
 
@@ -207,7 +208,7 @@ async def test_without_a_majority_nothing_is_read_or_set(tmp_path: Path) -> None
 
 @pytest.mark.process
 async def test_a_set_whose_answer_is_lost_is_unknown_and_has_landed(server: EtcdServer) -> None:
-    listen = f"127.0.0.1:{free_ports(1)[0]}"
+    listen = f"127.0.0.1:{free_port()}"
     with Relays() as relays:
         relay = relays.open(listen, server.endpoint)
         authority = EtcdAuthority([listen], PREFIX, "pair", A, timeout_s=OUTER_S)
@@ -246,9 +247,9 @@ async def test_a_set_may_land_after_its_caller_gave_up_or_not_at_all(
 
 @pytest.mark.process
 async def test_a_read_tries_every_endpoint_and_a_set_one(server: EtcdServer) -> None:
-    dead = f"127.0.0.1:{free_ports(1)[0]}"
+    dead = f"127.0.0.1:{free_port()}"
     with Relays() as relays:
-        black_hole = relays.open(f"127.0.0.1:{free_ports(1)[0]}", server.endpoint)
+        black_hole = relays.open(f"127.0.0.1:{free_port()}", server.endpoint)
         black_hole.silence()
         first = claim(Register(), member=A, epoch=1, members=frozenset({A}), nonce=b"1")
         for endpoint in (dead, black_hole.listen):

@@ -12,20 +12,11 @@ from chaos.ports import port_is_free
 from chaos.toxic_relays import FoundRelays, ToxicRelays
 from chaos.toxics import ToxiproxyError
 from chaos.toxiproxy import Toxiproxy
+from tests.support.ports import free_ports
 from tests.support.toxiproxy import toxiproxy_program
 
 pytestmark = pytest.mark.process
 WIRES = (Wire("a", "b"), Wire("b", "a"), Wire("a", "witness"))
-
-
-def free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    found = [int(probe.getsockname()[1]) for probe in probes]
-    for probe in probes:
-        probe.close()
-    return found
 
 
 @pytest.fixture

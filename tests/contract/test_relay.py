@@ -4,44 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from chaos.relay import Relay, Relays, Way
+from tests.support.ports import free_port
 from tests.support.starvation import Stopwatch
 from tests.support.until import OUTER_S
 
 HOLD_S = 0.2  # how long a test watches that nothing comes
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-@pytest.fixture
-async def target() -> AsyncIterator[str]:
-    """Answers each chunk with the same in capitals; says goodbye by closing."""
-    writers = []
-
-    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.append(writer)
-        with contextlib.suppress(ConnectionError):
-            while data := await reader.read(1 << 16):
-                writer.write(data.upper())
-                await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    host, port = server.sockets[0].getsockname()
-    yield f"{host}:{port}"
-    server.close()
-    for writer in writers:
-        writer.close()
 
 
 @pytest.fixture

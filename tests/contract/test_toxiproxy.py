@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,6 +20,7 @@ from chaos.cluster import Cluster
 from chaos.ports import ports_in_use
 from chaos.toxics import Bandwidth, Latency, ResetPeer, Stream, Timeout, Toxic, ToxiproxyError, toxic_of
 from chaos.toxiproxy import VERSION, Proxy, Toxiproxy, ToxiproxyServer, server_at
+from tests.support.ports import free_port
 from tests.support.starvation import Soon, Stopwatch
 from tests.support.toxiproxy import toxiproxy_program
 from tests.support.until import OUTER_S, until_sync
@@ -27,13 +28,6 @@ from tests.support.until import OUTER_S, until_sync
 pytestmark = pytest.mark.process
 
 HOLD_S = 0.3  # how long a test watches that nothing comes
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @pytest.fixture
@@ -45,29 +39,6 @@ def program() -> Path:
 def toxiproxy(program: Path, tmp_path: Path) -> Iterator[Toxiproxy]:
     with server_at(program, f"127.0.0.1:{free_port()}", tmp_path / "toxiproxy.log") as api:
         yield api
-
-
-@pytest.fixture
-async def target() -> AsyncIterator[str]:
-    """Answers each chunk with the same in capitals."""
-    writers = []
-
-    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.append(writer)
-        try:
-            while data := await reader.read(1 << 16):
-                writer.write(data.upper())
-                await writer.drain()
-        except ConnectionError:
-            pass
-        writer.close()
-
-    server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    host, port = server.sockets[0].getsockname()
-    yield f"{host}:{port}"
-    server.close()
-    for writer in writers:
-        writer.close()
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from tandemq.v1.pair_service_pb2 import ListEventsRequest
 from tests.integration.matrix import becomes, role, status
 from tests.integration.support import raw_to, stopped_at_end
 from tests.support.clusters import quick
-from tests.support.etcd import EtcdServer, free_ports
+from tests.support.etcd import EtcdServer
+from tests.support.ports import free_port
 from tests.support.until import OUTER_S, until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
@@ -52,7 +53,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
     await etcd.start()
     register = EtcdAuthority([etcd.endpoint], "/tandemq/", "pair", "observer")
     with Relays() as relays:
-        relay = relays.open(f"127.0.0.1:{free_ports(1)[0]}", etcd.endpoint)
+        relay = relays.open(f"127.0.0.1:{free_port()}", etcd.endpoint)
         cluster = quick(tmp_path / "pair", etcd=[relay.listen])
         async with stopped_at_end(cluster):
             await cluster.start()

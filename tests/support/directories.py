@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.etcd import free_ports
+from tests.support.ports import free_port
 from tests.support.until import OUTER_S
 
 SYSTEM = Path(__file__).resolve().parents[2] / "tools/install_packages.sh"
@@ -39,7 +39,7 @@ class Server:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        (self.port,) = free_ports(1)
+        self.port = free_port()
         self._process: asyncio.subprocess.Process | None = None
 
     def argv(self) -> list[str]:

@@ -6,7 +6,6 @@ import asyncio
 import os
 import shutil
 import signal
-import socket
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from chaos.cluster import is_stopped
 from failover.etcd import EtcdAuthority
 from failover.register import Register
 from tandemq.credentials.chosen import opener_of
+from tests.support.ports import free_ports
 from tests.support.until import OUTER_S, until
 
 
@@ -25,15 +25,6 @@ def binary(name: str = "etcd") -> str:
     if found is None:
         pytest.fail(f"{name} is not on PATH: `make etcd` (Debian: packages etcd-server, etcd-client)")
     return found
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody has now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 class EtcdServer:
