@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from bench.units.run import KEYS
-from chaos.fork_server import handed_on
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "bench.units.run", *words],
-        cwd=ROOT,
-        env={**os.environ, **handed_on(), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+from tests.support.benches import run_bench
 
 
 @pytest.mark.process
 def test_a_tiny_run_has_every_key(tmp_path: Path) -> None:
     out = tmp_path / "units.json"
     pairs = ("batch_cost", "latency", "sticky", "react_by_id", "link")  # what needs neither valgrind nor another system
-    done = run("--quick", "--only", ",".join(pairs), "--out", str(out), "--folder", str(tmp_path / "run"))
+    place = ("--out", str(out), "--folder", str(tmp_path / "run"))
+    done = run_bench("bench.units.run", "--quick", "--only", ",".join(pairs), *place)
     assert out.exists(), done.stderr
     document = json.loads(out.read_text(encoding="utf-8"))
     assert (done.returncode, document["failed"]) == (0, ""), done.stderr
@@ -48,6 +33,6 @@ def test_a_tiny_run_has_every_key(tmp_path: Path) -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("words", [["--only", "no such key"], ["--turns", "0"]])
 def test_options_that_make_no_sense_end_with_2(words: list[str]) -> None:
-    done = run(*words)
+    done = run_bench("bench.units.run", *words)
     assert done.returncode == 2
     assert "error:" in done.stderr
