@@ -49,6 +49,19 @@ def new_name(stem: str = "q") -> str:
     return f"{stem}-{uuid.uuid4().hex[:8]}"
 
 
+async def payloads(client: aio.Client, queue: str) -> list[bytes]:
+    """What is in it, in order."""
+    return [message.payload async for message in client.browse(queue)]
+
+
+async def queues(client: aio.Client, count: int = 3) -> list[str]:
+    """New ones."""
+    names = [new_name() for _ in range(count)]
+    for name in names:
+        await client.create_queue(name)
+    return names
+
+
 class Raw:
     """One member as a client without the SDK sees it."""
 

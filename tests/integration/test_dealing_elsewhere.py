@@ -16,8 +16,8 @@ from tandemq.cli.macro import unmake
 from tandemq.client.macros import FarState, MacroPolicy, Relationship
 from tandemq.errors import NotFound, ResourceExhausted, TandemqError, error_of
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY, QueueConfig
-from tests.integration.support import new_name, roles, stopped_at_end
-from tests.integration.two_pairs import Pairs, client_of, is_empty, made, payloads, there, two_pairs
+from tests.integration.support import new_name, payloads, roles, stopped_at_end
+from tests.integration.two_pairs import Pairs, client_of, is_empty, made, there, two_pairs
 from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process

@@ -30,8 +30,8 @@ from tandemq.v1.reaction_service_pb2_grpc import ReactionServiceStub
 from tandemq.v1.stage_service_pb2 import GetWriterRequest
 from tandemq.v1.stage_service_pb2_grpc import StageServiceStub
 from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
-from tests.integration.support import gone, http_get, new_id, new_name, raw_to, refused, roles, stopped_at_end
-from tests.integration.two_pairs import BILLING, XMIT, Pairs, client_of, is_empty, made, payloads, there, two_pairs
+from tests.integration.support import gone, http_get, new_id, new_name, payloads, raw_to, refused, roles, stopped_at_end
+from tests.integration.two_pairs import BILLING, XMIT, Pairs, client_of, is_empty, made, there, two_pairs
 from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process

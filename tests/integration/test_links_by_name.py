@@ -18,8 +18,8 @@ from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tandemq.v1.queue_service_pb2 import EnqueueBatch, ProduceOpen, ProduceRequest
 from tandemq.v1.queue_service_pb2_grpc import QueueServiceStub
-from tests.integration.support import new_id, new_name, raw_to, roles
-from tests.integration.two_pairs import LATE, XMIT, Pairs, client_of, is_empty, payloads, there, two_pairs
+from tests.integration.support import new_id, new_name, payloads, raw_to, roles
+from tests.integration.two_pairs import LATE, XMIT, Pairs, client_of, is_empty, there, two_pairs
 from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process

@@ -20,8 +20,8 @@ from tandemq.client.reactions import Cancel
 from tandemq.config_links import Links
 from tandemq.errors import TandemqError
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
-from tests.integration.support import new_name, roles, stopped_at_end
-from tests.integration.two_pairs import is_empty, payloads, there
+from tests.integration.support import new_name, payloads, roles, stopped_at_end
+from tests.integration.two_pairs import is_empty, there
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S, until
 

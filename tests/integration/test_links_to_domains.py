@@ -26,8 +26,8 @@ from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tandemq.v1.reaction_service_pb2 import Reaction
 from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
-from tests.integration.support import gone, new_id, new_name, raw_to, roles, stopped_at_end
-from tests.integration.two_pairs import BILLING, LATE, Pairs, client_of, is_empty, made, payloads, there, two_pairs
+from tests.integration.support import gone, new_id, new_name, payloads, raw_to, roles, stopped_at_end
+from tests.integration.two_pairs import BILLING, LATE, Pairs, client_of, is_empty, made, there, two_pairs
 from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process

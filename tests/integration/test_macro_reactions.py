@@ -12,8 +12,8 @@ from tandemq.client.macros import Relationship
 from tandemq.client.reactions import Cancel, Outcome
 from tandemq.errors import TandemqError
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
-from tests.integration.support import new_name
-from tests.integration.two_pairs import client_of, payloads, two_pairs
+from tests.integration.support import new_name, payloads
+from tests.integration.two_pairs import client_of, two_pairs
 
 pytestmark = pytest.mark.process
 

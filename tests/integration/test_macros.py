@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from tandemq.v1 import macro_service_pb2_grpc
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_ONE_WAY_ACK, REPLICATION_NONE, QueueConfig
 from tandemq.v1.queue_service_pb2 import CheckCompletionRequest
 from tandemq.v1.queue_service_pb2_grpc import QueueServiceStub
+from tests.integration.module_pair import module_client, module_pair
 from tests.integration.support import new_id, new_name, raw_to, refused, roles
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S
@@ -34,23 +34,8 @@ from tests.support.until import OUTER_S
 pytestmark = pytest.mark.process
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    cluster = patient(tmp_path_factory.mktemp("macros"))
-
-    async def begin() -> None:
-        await cluster.start()
-        await cluster.wait_ready()
-
-    asyncio.run(begin())
-    yield cluster
-    asyncio.run(cluster.stop())
-
-
-@pytest.fixture
-async def client(pair: Cluster) -> AsyncIterator[aio.Client]:
-    async with aio.connect(pair.target) as made:
-        yield made
+pair = module_pair()
+client = module_client()
 
 
 async def made(

@@ -15,8 +15,8 @@ from tandemq.cli import root
 from tandemq.client.delivery import ReceivedMessage
 from tandemq.client.macros import FarMember, FarState, MacroPolicy
 from tandemq.errors import InvalidRequest, NotFound, Refused
-from tests.integration.support import gone, new_name, roles, stopped_at_end
-from tests.integration.two_pairs import Pairs, client_of, made, payloads, two_pairs
+from tests.integration.support import gone, new_name, payloads, roles, stopped_at_end
+from tests.integration.two_pairs import Pairs, client_of, made, two_pairs
 from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process

@@ -22,7 +22,7 @@ from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.support import Raw, new_id, new_name, raw_to, refused, roles, stopped_at_end
+from tests.integration.support import Raw, new_id, new_name, payloads, queues, raw_to, refused, roles, stopped_at_end
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S
 
@@ -34,17 +34,6 @@ client = module_client()
 
 HASTY_S = 0.1
 """In which a client gives up an attempt: a few of them are less than what ends a connection to a frozen member."""
-
-
-async def payloads(client: aio.Client, queue: str) -> list[bytes]:
-    return [message.payload async for message in client.browse(queue)]
-
-
-async def queues(client: aio.Client, count: int = 3) -> list[str]:
-    names = [new_name() for _ in range(count)]
-    for name in names:
-        await client.create_queue(name)
-    return names
 
 
 class WorkFailedError(Exception):

@@ -28,8 +28,8 @@ from tandemq.v1.queue_admin_service_pb2 import (
 from tandemq.v1.queue_admin_service_pb2_grpc import QueueAdminServiceStub
 from tandemq.v1.queue_service_pb2 import EnqueueRequest, WatchQueuesRequest
 from tandemq.v1.queue_service_pb2_grpc import QueueServiceStub
-from tests.integration.support import gone, new_id, new_name, raw_to, refused, roles, stopped_at_end
-from tests.integration.two_pairs import LATE, Pairs, client_of, made, payloads, two_pairs
+from tests.integration.support import gone, new_id, new_name, payloads, raw_to, refused, roles, stopped_at_end
+from tests.integration.two_pairs import LATE, Pairs, client_of, made, two_pairs
 from tests.integration.two_pairs import there as arrived
 from tests.support.until import OUTER_S, until
 

@@ -32,7 +32,7 @@ from tandemq.v1.queue_service_pb2 import EnqueueRequest
 from tandemq.v1.queue_service_pb2_grpc import QueueServiceStub
 from tandemq.v1.reaction_service_pb2_grpc import ReactionServiceStub
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.support import new_id, new_name, raw_to, refused, roles, stopped_at_end
+from tests.integration.support import new_id, new_name, payloads, raw_to, refused, roles, stopped_at_end
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S
 
@@ -42,10 +42,6 @@ pair = module_pair()
 client = module_client()
 
 NOON = timedelta(hours=1)
-
-
-async def payloads(client: aio.Client, queue: str) -> list[bytes]:
-    return [message.payload async for message in client.browse(queue)]
 
 
 async def reactive(client: aio.Client, **attributes: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -15,23 +14,13 @@ from chaos.cluster import Cluster
 from tandemq.cli import root
 from tandemq.client.staging import new_stage_id
 from tandemq.errors import Refused
+from tests.integration.module_pair import module_pair
 from tests.integration.support import new_name
-from tests.support.clusters import patient
 
 pytestmark = pytest.mark.process
 
 
-@pytest.fixture(scope="module")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    cluster = patient(tmp_path_factory.mktemp("commands"))
-
-    async def begin() -> None:
-        await cluster.start()
-        await cluster.wait_ready()
-
-    asyncio.run(begin())
-    yield cluster
-    asyncio.run(cluster.stop())
+pair = module_pair()
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tandemq import aio
 from tandemq.client.staging import new_stage_id
 from tandemq.errors import InvalidRequest, NotFound, Refused, TandemqError
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.support import gone, new_name, roles, stopped_at_end
+from tests.integration.support import gone, new_name, payloads, roles, stopped_at_end
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S, until
 
@@ -25,10 +25,6 @@ ROWS = 50
 
 pair = module_pair()
 client = module_client()
-
-
-async def payloads(client: aio.Client, queue: str) -> list[bytes]:
-    return [message.payload async for message in client.browse(queue)]
 
 
 async def test_rows_are_published_once_and_in_order(client: aio.Client) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tandemq import aio
 from tests.integration.module_pair import module_client, module_pair
+from tests.integration.sending import WAYS
 from tests.integration.support import new_name
 from tests.support.until import OUTER_S, until
 
@@ -18,32 +19,6 @@ pair = module_pair()
 client = module_client()
 
 GIVEN: aio.Attributes = {"reply_to": "answers", "ttl": timedelta(hours=1), "priority": 7, "correlation_id": "c-1"}
-
-
-async def by_send(client: aio.Client, queue: str, body: bytes, given: aio.Attributes) -> None:
-    async with client.producer(queue) as producer:
-        await producer.send(body, **given)
-
-
-async def by_send_nowait(client: aio.Client, queue: str, body: bytes, given: aio.Attributes) -> None:
-    async with client.producer(queue) as producer:
-        await producer.send_nowait(body, **given)
-
-
-async def by_enqueue(client: aio.Client, queue: str, body: bytes, given: aio.Attributes) -> None:
-    await client.enqueue(queue, [aio.Outgoing(body, given)])
-
-
-async def by_transact(client: aio.Client, queue: str, body: bytes, given: aio.Attributes) -> None:
-    await client.transact([], {queue: [aio.Outgoing(body, given)]})
-
-
-async def by_unit(client: aio.Client, queue: str, body: bytes, given: aio.Attributes) -> None:
-    async with client.unit() as unit:
-        await unit.enqueue(queue, [aio.Outgoing(body, given)])
-
-
-WAYS = (by_send, by_send_nowait, by_enqueue, by_transact, by_unit)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -13,7 +13,7 @@ from tandemq import aio
 from tandemq.errors import AlreadyExists, LeaseLost, Refused
 from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY, QueueConfig
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.support import new_name, roles, stopped_at_end
+from tests.integration.support import new_name, payloads, roles, stopped_at_end
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S, until
 
@@ -23,10 +23,6 @@ pair = module_pair()
 client = module_client()
 
 TWO_WAY = QueueConfig(queue_type=QUEUE_TYPE_TWO_WAY)
-
-
-async def payloads(client: aio.Client, queue: str) -> list[bytes]:
-    return [message.payload async for message in client.browse(queue)]
 
 
 async def questions(client: aio.Client) -> tuple[str, str]:

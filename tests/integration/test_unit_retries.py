@@ -14,7 +14,7 @@ from tandemq import aio
 from tandemq.client.blocking_units import Unit
 from tandemq.errors import InvalidRequest, LeaseLost, UnitAborted
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.support import new_name, roles, stopped_at_end
+from tests.integration.support import new_name, payloads, roles, stopped_at_end
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S
 
@@ -24,10 +24,6 @@ pair = module_pair()
 client = module_client()
 
 SOON = timedelta(milliseconds=200)
-
-
-async def payloads(client: aio.Client, queue: str) -> list[bytes]:
-    return [message.payload async for message in client.browse(queue)]
 
 
 async def two_queues(client: aio.Client) -> tuple[str, str]:

@@ -22,7 +22,18 @@ from tandemq.v1.pair_service_pb2 import ListEventsRequest, PairEvent, PairEventK
 from tandemq.v1.queue_admin_service_pb2 import QueueConfig
 from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.support import gone, http_get, new_id, new_name, raw_to, refused, roles, stopped_at_end
+from tests.integration.support import (
+    gone,
+    http_get,
+    new_id,
+    new_name,
+    payloads,
+    queues,
+    raw_to,
+    refused,
+    roles,
+    stopped_at_end,
+)
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S, until
 
@@ -30,17 +41,6 @@ pytestmark = pytest.mark.process
 
 pair = module_pair()
 client = module_client()
-
-
-async def payloads(client: aio.Client, queue: str) -> list[bytes]:
-    return [message.payload async for message in client.browse(queue)]
-
-
-async def queues(client: aio.Client, count: int = 3) -> list[str]:
-    names = [new_name() for _ in range(count)]
-    for name in names:
-        await client.create_queue(name)
-    return names
 
 
 async def test_u2_what_was_taken_goes_and_what_was_made_of_it_comes(client: aio.Client) -> None:

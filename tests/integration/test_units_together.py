@@ -15,7 +15,7 @@ from tandemq.v1 import transaction_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.transaction_service_pb2_grpc import TransactionServiceStub
 from tests.integration.module_pair import module_client, module_pair
-from tests.integration.support import Raw, new_id, new_name, raw_to, refused, roles, stopped_at_end
+from tests.integration.support import Raw, new_id, new_name, payloads, raw_to, refused, roles, stopped_at_end
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S
 
@@ -33,10 +33,6 @@ def unit(queue: str, *payloads: bytes) -> pb.TransactRequest:
 async def call(member: Raw, units: Sequence[pb.TransactRequest]) -> list[pb.TransactAnswer]:
     stub = TransactionServiceStub(member.channel)
     return list((await stub.TransactMany(pb.TransactManyRequest(units=units), timeout=OUTER_S)).answers)
-
-
-async def payloads(client: aio.Client, queue: str) -> list[bytes]:
-    return [message.payload async for message in client.browse(queue)]
 
 
 async def test_each_unit_happens_or_is_refused_by_itself_in_order(pair: Cluster, client: aio.Client) -> None:

@@ -14,6 +14,7 @@ from tandemq.client.reactions import Change
 from tandemq.errors import Refused
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tests.integration.module_pair import module_client, module_pair
+from tests.integration.sending import WAYS
 from tests.integration.support import new_name, roles, stopped_at_end
 from tests.support.clusters import patient
 from tests.support.until import OUTER_S, until
@@ -37,30 +38,7 @@ async def made(client: aio.Client, **attributes: object) -> str:
     return queue
 
 
-async def by_send(client: aio.Client, queue: str, body: bytes, given: aio.Attributes) -> None:
-    async with client.producer(queue) as producer:
-        await producer.send(body, **given)
-
-
-async def by_send_nowait(client: aio.Client, queue: str, body: bytes, given: aio.Attributes) -> None:
-    async with client.producer(queue) as producer:
-        await producer.send_nowait(body, **given)
-
-
-async def by_enqueue(client: aio.Client, queue: str, body: bytes, given: aio.Attributes) -> None:
-    await client.enqueue(queue, [aio.Outgoing(body, given)])
-
-
-async def by_transact(client: aio.Client, queue: str, body: bytes, given: aio.Attributes) -> None:
-    await client.transact([], {queue: [aio.Outgoing(body, given)]})
-
-
-async def by_unit(client: aio.Client, queue: str, body: bytes, given: aio.Attributes) -> None:
-    async with client.unit() as unit:
-        await unit.enqueue(queue, [aio.Outgoing(body, given)])
-
-
-@pytest.mark.parametrize("way", [by_send, by_send_nowait, by_enqueue, by_transact, by_unit])
+@pytest.mark.parametrize("way", WAYS)
 async def test_v19_each_way_of_sending_brings_members(client: aio.Client, way: Callable[..., Awaitable[None]]) -> None:
     queue = await made(client)
     await way(client, queue, b"2", member(2, last=True))

@@ -67,10 +67,6 @@ def client_of(name: str) -> Any:
     return client
 
 
-async def payloads(client: aio.Client, queue: str) -> list[bytes]:
-    return [message.payload async for message in client.browse(queue)]
-
-
 async def is_empty(client: aio.Client, queue: str) -> bool:
     return (await client.get_queue(queue)).length == 0
 
