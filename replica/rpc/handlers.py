@@ -47,6 +47,29 @@ def pair_handler(*parts: Mapping[str, Method]) -> grpc.GenericRpcHandler:
     return generic_handler(PAIR_SERVICE, methods)
 
 
+class WrappedService(grpc.ServiceRpcHandler):
+    """A service each of whose handlers is made of another one's, when it is first called."""
+
+    def __init__(self, inner: grpc.ServiceRpcHandler, wrap: Callable[[str, Any], Any]) -> None:
+        """`wrap`: of a method, as `/package.Service/Method`, and its handler."""
+        self._inner, self._wrap = inner, wrap
+        self._made: dict[str, Any] = {}
+
+    def service_name(self) -> str:
+        """As gRPC asks for it."""
+        return self._inner.service_name()
+
+    def service(self, details: grpc.HandlerCallDetails) -> Any:
+        """The handler of a call; None: there is no such method."""
+        method = str(details.method)
+        if method not in self._made:
+            plain = self._inner.service(details)
+            if plain is None:
+                return None
+            self._made[method] = self._wrap(method, plain)
+        return self._made[method]
+
+
 def _logged_method(path: str, method: Any) -> Method:
     if method.unary_unary is not None:
         return grpc.unary_unary_rpc_method_handler(_logged(path, method.unary_unary))

@@ -18,6 +18,7 @@ from replica.core.state.outcomes import Failed
 from replica.machine import Refused
 from replica.machine.features.rights import right_name
 from replica.machine.state.rights import ALL, OF_PAIR
+from replica.rpc.handlers import WrappedService
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.skim import Skim, entries_at, is_set, names_at
 from replica.services import forward
@@ -106,9 +107,9 @@ class Guard:
         self._seen = Committed(None, 0)
         """By what all that is let in was looked at."""
 
-    def guarded(self, handler: grpc.ServiceRpcHandler) -> AskedService:
+    def guarded(self, handler: grpc.ServiceRpcHandler) -> WrappedService:
         """The same service, for callers from a network."""
-        return AskedService(self, handler)
+        return WrappedService(handler, lambda method, plain: _guarded(self, row_of(method), plain))
 
     def look(self, _now_ms: int) -> None:
         """Ends what has lost its right."""
@@ -281,29 +282,6 @@ class Guard:
             return await ordered(audit, path, who, request, context, handle)
 
         return written
-
-
-class AskedService(grpc.ServiceRpcHandler):
-    """A service whose calls are asked about first."""
-
-    def __init__(self, guard: Guard, inner: grpc.ServiceRpcHandler) -> None:
-        self._guard = guard
-        self._inner = inner
-        self._made: dict[str, Any] = {}
-
-    def service_name(self) -> str:
-        """As gRPC asks for it."""
-        return self._inner.service_name()
-
-    def service(self, details: grpc.HandlerCallDetails) -> Any:
-        """The handler of a call; None: there is no such method."""
-        method = str(details.method)
-        if method not in self._made:
-            plain = self._inner.service(details)
-            if plain is None:
-                return None
-            self._made[method] = _guarded(self._guard, row_of(method), plain)
-        return self._made[method]
 
 
 class Opened:

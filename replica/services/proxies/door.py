@@ -10,6 +10,7 @@ import grpc
 
 from replica.core.state.outcomes import Failed, Moved
 from replica.machine.features.proxies import target_of
+from replica.rpc.handlers import WrappedService
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import REQUEST_BYTES_MAX, Context, parse
 from replica.rpc.skim import Skim, names_at
@@ -58,9 +59,9 @@ class ProxyDoor:
     def __init__(self, members: Members, keeper: Keeper) -> None:
         self.members, self.keeper = members, keeper
 
-    def before(self, handler: Any) -> ProxiedService:
+    def before(self, handler: Any) -> WrappedService:
         """The same service, with proxies."""
-        return ProxiedService(self, handler)
+        return WrappedService(handler, lambda method, plain: _proxied(self, method.removeprefix(f"/{PACKAGE}"), plain))
 
     async def passage(self, context: Context) -> Passage | None:
         """How the call came here; refuses one that was meant for another manager."""
@@ -202,37 +203,14 @@ class Replayed:
         return getattr(self._context, name)
 
 
-class ProxiedService(grpc.ServiceRpcHandler):
-    """A service some of whose calls may name a proxy."""
-
-    def __init__(self, door: ProxyDoor, inner: Any) -> None:
-        self._door, self._inner = door, inner
-        self._made: dict[str, Any] = {}
-
-    def service_name(self) -> str:
-        """As gRPC asks for it."""
-        name: str = self._inner.service_name()
-        return name
-
-    def service(self, details: grpc.HandlerCallDetails) -> Any:
-        """The handler of a call; None: there is no such method."""
-        method = str(details.method)
-        if method not in self._made:
-            plain = self._inner.service(details)
-            if plain is None:
-                return None
-            path = method.removeprefix(f"/{PACKAGE}")
-            self._made[method] = self._proxied(path, plain)
-        return self._made[method]
-
-    def _proxied(self, path: str, plain: Any) -> Any:
-        if path in WAYS:
-            return grpc.unary_unary_rpc_method_handler(_unary(self._door, path, plain.unary_unary))
-        if path == BROWSE:
-            return grpc.unary_stream_rpc_method_handler(_browse(self._door, plain.unary_stream))
-        if path in STREAMS:
-            return grpc.stream_stream_rpc_method_handler(_stream(self._door, path, plain.stream_stream))
-        return plain
+def _proxied(door: ProxyDoor, path: str, plain: Any) -> Any:
+    if path in WAYS:
+        return grpc.unary_unary_rpc_method_handler(_unary(door, path, plain.unary_unary))
+    if path == BROWSE:
+        return grpc.unary_stream_rpc_method_handler(_browse(door, plain.unary_stream))
+    if path in STREAMS:
+        return grpc.stream_stream_rpc_method_handler(_stream(door, path, plain.stream_stream))
+    return plain
 
 
 def _unary(door: ProxyDoor, path: str, handle: Any) -> Any:
