@@ -136,6 +136,15 @@ def header_of(members: Members, domain: Domain, *, volatile: bool = False) -> Re
     )
 
 
+def header_as_of(
+    members: Members, domain: Domain, epoch: int, copies: int, *, volatile: bool = False
+) -> ResponseHeader:
+    """Of an operation that has an epoch and copies of its own, which may be other ones than those of now."""
+    header = header_of(members, domain, volatile=volatile)
+    header.epoch, header.copies, header.level = epoch, copies, level_of(copies, volatile=volatile)
+    return header
+
+
 def forwarded_by(done: EnqueueDone) -> str:
     """The transmission queue that a batch has entered as the member of a macro queue (M4); empty: none, or several
     queues.

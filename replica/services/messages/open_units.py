@@ -29,7 +29,7 @@ from replica.machine.state.system_names import target_of
 from replica.rpc.refusals import abort, failure, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
-from replica.services.answers import Answered, FutureWaiter, header_of, level_of, results_of
+from replica.services.answers import Answered, FutureWaiter, header_as_of, header_of, results_of
 from replica.services.checks import problem_of_ttl, stale_epoch
 from replica.services.elsewhere import Onward, ensure, onward_of, stamp
 from replica.services.locality import check_origin, problem_of_origin
@@ -179,9 +179,7 @@ class OpenUnitHandlers:
         if isinstance(result, (Failed, Moved)):
             return result
         assert isinstance(result, UnitDone)
-        header = header_of(self.members, domain, volatile=result.volatile)
-        header.epoch, header.copies = result.epoch, result.copies
-        header.level = level_of(result.copies, volatile=result.volatile)
+        header = header_as_of(self.members, domain, result.epoch, result.copies, volatile=result.volatile)
         response = pb.CommitResponse(header=header, duplicate=result.duplicate)
         # Not kept which of them were marked persistent: where one was and is not, all of that queue say so.
         row, first_ordinal = Message(persistent=True), 0

@@ -17,7 +17,15 @@ from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import filters, forward
-from replica.services.answers import Answered, FutureWaiter, far_response, forwarded_by, header_of, level_of, results_of
+from replica.services.answers import (
+    Answered,
+    FutureWaiter,
+    far_response,
+    forwarded_by,
+    header_as_of,
+    header_of,
+    results_of,
+)
 from replica.services.browsing import BROWSE_PAGE_MAX, browse_pages
 from replica.services.checks import (
     is_immediate,
@@ -233,9 +241,7 @@ class QueueHandlers:
                     result.reply.CopyFrom(status.reply)
 
     def _enqueued(self, domain: Domain, request: EnqueueRequest, done: EnqueueDone) -> EnqueueResponse:
-        header = header_of(self.members, domain, volatile=done.volatile)
-        header.epoch, header.copies = done.epoch, done.copies
-        header.level = level_of(done.copies, volatile=done.volatile)
+        header = header_as_of(self.members, domain, done.epoch, done.copies, volatile=done.volatile)
         response = EnqueueResponse(header=header, duplicate=done.duplicate, member_queue=done.member_queue)
         response.forwarded = forwarded_by(done)
         response.results.extend(results_of(domain.shared.domain, request.queue, request.messages, done))

@@ -22,7 +22,7 @@ from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import REQUEST_BYTES_MAX, Context, check_request_id, parse
 from replica.services import filters, forward
-from replica.services.answers import Answered, FutureWaiter, header_of, level_of
+from replica.services.answers import Answered, FutureWaiter, header_as_of
 from replica.services.checks import problem_of_identity, stale_epoch
 from replica.services.elsewhere import ensure, ensure_kept, in_other_domain, no_domain
 from replica.services.locality import check_origin
@@ -156,9 +156,7 @@ class ReactionHandlers:
         if not isinstance(result, ReactionDone):
             assert isinstance(result, Failed | Moved), "a reaction ends with its own answer"
             return result
-        header = header_of(self.members, domain)
-        header.epoch, header.copies = result.epoch, result.copies
-        header.level = level_of(result.copies, volatile=False)
+        header = header_as_of(self.members, domain, result.epoch, result.copies)
         response = _response(request, way, result, header)
         response.forwarded = way.queue if result.counts.forwarded else ""
         return response.SerializeToString()

@@ -14,7 +14,7 @@ from replica.node.members import LOCAL, MAIN
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, fingerprint, parse, problem_of_request_id
 from replica.services import forward
-from replica.services.answers import Answered, FutureWaiter, header_of, level_of, results_of
+from replica.services.answers import Answered, FutureWaiter, header_as_of, results_of
 from replica.services.checks import problem_of_identity, problem_of_ttl, stale_epoch
 from replica.services.elsewhere import ensure, in_other_domain, letters_of, no_domain
 from replica.services.locality import problem_of_origin
@@ -164,9 +164,7 @@ class WholeUnits:
         if isinstance(result, (Failed, Moved)):
             return result
         assert isinstance(result, UnitDone)
-        header = header_of(self.members, domain, volatile=result.volatile)
-        header.epoch, header.copies = result.epoch, result.copies
-        header.level = level_of(result.copies, volatile=result.volatile)
+        header = header_as_of(self.members, domain, result.epoch, result.copies, volatile=result.volatile)
         response = pb.TransactResponse(header=header, duplicate=result.duplicate, last_number=unit.request.number)
         if (repeated := result.repeated) is not None:
             response.last_number, response.digest, response.differs = repeated.last, repeated.digest, repeated.differs
