@@ -235,11 +235,11 @@ class Node:
                         waiter.answer(result)
                     case Deliver(consumer, done):
                         consumer.waiter.deliver(done)
-                    case AskFar(shell):
-                        shell.wake()
                     case Send(frame):
                         if self.outbox_open:
                             self.outbox.append(frame)
+                    case AskFar(shell):
+                        shell.wake()
                     case order:
                         self._carry_out(domain, order)
             effects = [] if _is_quiet(domain) else domain.take()

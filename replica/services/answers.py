@@ -29,7 +29,6 @@ from tandemq.v1.queue_service_pb2 import (
     EnqueueResult,
     EntryDuplicate,
     EntryError,
-    MemberEntries,
 )
 
 if TYPE_CHECKING:
@@ -225,7 +224,7 @@ def _results_at_members(domain: int, queue: str, rows: Sequence[Message], done: 
 
 def ack_of(queue: str, done: EnqueueDone) -> EnqueueAck:
     """The answer to a batch."""
-    return EnqueueAck(
+    ack = EnqueueAck(
         queue=queue,
         first_sequence=done.first_sequence,
         count=done.count,
@@ -235,22 +234,24 @@ def ack_of(queue: str, done: EnqueueDone) -> EnqueueAck:
         copies=done.copies,
         level=level_of(done.copies, volatile=done.volatile),
         duplicate=done.duplicate,
-        errors=[EntryError(ordinal=ordinal, error=entry_error(reason, queue)) for ordinal, reason in done.refusals],
-        duplicates=[EntryDuplicate(ordinal=ordinal, index=index) for ordinal, index in done.doubles],
-        warning=WarningKind.WARNING_PERSISTENCE_DOWNGRADED if done.downgraded else WarningKind.WARNING_UNSPECIFIED,
         handle_prefix=done.handles,
-        member_queue=done.member_queue,
-        forwarded=forwarded_by(done),
-        members=[
-            MemberEntries(
-                queue=each.queue,
-                first_index=each.first_index,
-                ordinals=each.ordinals,
-                handle_prefix=each.handles,
-            )
-            for each in done.members
-        ],
     )
+    # What few batches have is looked for, and not made: it would be made for each of the others too.
+    if done.refusals:
+        ack.errors.extend(
+            EntryError(ordinal=ordinal, error=entry_error(reason, queue)) for ordinal, reason in done.refusals
+        )
+    if done.doubles:
+        ack.duplicates.extend(EntryDuplicate(ordinal=ordinal, index=index) for ordinal, index in done.doubles)
+    if done.downgraded:
+        ack.warning = WarningKind.WARNING_PERSISTENCE_DOWNGRADED
+    if done.member_queue:
+        ack.member_queue, ack.forwarded = done.member_queue, forwarded_by(done)
+    for each in done.members:
+        ack.members.add(
+            queue=each.queue, first_index=each.first_index, ordinals=each.ordinals, handle_prefix=each.handles
+        )
+    return ack
 
 
 def product_version() -> str:

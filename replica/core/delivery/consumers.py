@@ -355,7 +355,8 @@ class Consumers:
     ) -> RecordHeader | None:
         """`queue_id`: of the member, where it waits at a macro queue; and what that may give at once, if not 0."""
         queue_id = queue_id or consumer.queue_id
-        if self.orders.machine.state.kept:
+        state = self.orders.machine.state
+        if state.kept:
             wanted = self.orders.parts.kept.past(queue_id, wanted)
         most, until_ms = min(consumer.credit_messages, limit or DELIVERY_MESSAGES_MAX, DELIVERY_MESSAGES_MAX), 0
         if consumer.unit:
@@ -373,7 +374,7 @@ class Consumers:
             consumer.unit,
             until_ms,
         )
-        return plan_lease(self.orders.machine.state, self.orders.time_ms, call)
+        return plan_lease(state, self.orders.time_ms, call)
 
     def _pump_queue(self, queue_id: int) -> None:
         machine = self.orders.machine

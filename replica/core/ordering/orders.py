@@ -159,17 +159,17 @@ class Orders:
         `bodies`: of earlier records, written with this one.
         `leased`: it is a lease of what the record before it has ordered in this step.
         """
-        shared = self.shared
+        shared, machine = self.shared, self.machine
         epoch = shared.state.epoch
         entry = shared.log.build(header, body, epoch, volatile_body=volatile_body, held=held, body_crc=body_crc)
         if volatile_body:
             shared.volatile.keep(entry.log_index, body)
-        state = self.machine.state
+        state = machine.state
         unhurried = bool(state.own_sides) and may_wait(state, header)
         shared.outbox.add(Persist(appends=(entry,), bodies=bodies, leased=int(leased), unhurried=unhurried))
-        queue_ids, freed, _ = self.machine.apply(entry.log_index, entry.epoch, header)
+        queue_ids, freed, _ = machine.apply(entry.log_index, entry.epoch, header)
         self.touched = queue_ids
-        if self.machine.state.kept:
+        if state.kept:
             self.parts.kept.on_ordered(header, queue_ids)
         if self.room.lines:
             self.room.on_applied(queue_ids, changed=header.WhichOneof("op") == "queue")

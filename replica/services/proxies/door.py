@@ -193,7 +193,7 @@ class Replayed:
 
     def __init__(self, context: Any, first: Any) -> None:
         self._context, self._first = context, first
-        self.read = self._read_first
+        self.read, self.write = self._read_first, context.write  # what each frame goes by is found without a search
 
     async def _read_first(self) -> Any:
         self.read = self._context.read  # later frames go by
