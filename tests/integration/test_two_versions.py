@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.cli import root
+from tandemq.client.backup import take_backup
 from tandemq.errors import TandemqError
 from tandemq.twin import Twin
 from tandemq.v1 import queue_admin_service_pb2 as admin
@@ -73,11 +74,14 @@ async def test_no_sides_are_made_while_a_member_is_older_and_it_is_refused_once_
         assert await versions.protocols("a") == (1, 2)
         assert await versions.protocols("b") == (1, 1)
         await client.create_queue("plain")
+        await _with_a_backup_of_sides(cluster, tmp_path)
         for master in ("a", "b"):  # through the newer one as well as through the older one
             await _handed_to(cluster, client, master)
             for config in (PRODUCER, SELECTED):
                 with pytest.raises(TandemqError, match=r"NEWER_FORMAT: .*speaks protocol 1, .*came with 2: upgrade"):
                     await client.create_queue("inputs", config)
+            with pytest.raises(TandemqError, match=r"NEWER_FORMAT: queue inputs would have sides: .*speaks protocol 1"):
+                await client.restore_queue("inputs", "sides.tqb")
             await client.enqueue("plain", [b"as before"])
         assert (await client.get_queue("plain")).length == 2
         assert await versions.protocols("a") == (1, 2), "nothing that the older one does not know was made"
@@ -111,6 +115,18 @@ async def test_no_sides_are_made_while_a_member_is_older_and_it_is_refused_once_
             await made.settled()
             assert await made.sent() == sums(1, 2, 4)
         assert (await client.get_queue("plain")).length == 2
+
+
+async def _with_a_backup_of_sides(cluster: Cluster, folder: Path) -> None:
+    """Of another pair, whose members both know them."""
+    parts: list[bytes] = []
+    async with patient(folder / "other").running() as other, aio.connect(other.target, timeout=OUTER_S) as client:
+        await client.create_queue("inputs", PRODUCER)
+        await take_backup(other.endpoint("a"), parts.append)
+    for member in cluster.members:
+        directory = Path(cluster.config(member).data_dir) / "backups"
+        directory.mkdir()
+        (directory / "sides.tqb").write_bytes(b"".join(parts))
 
 
 async def test_what_is_held_says_which_protocol_is_spoken_after_a_restart_too(versions: Versions) -> None:
