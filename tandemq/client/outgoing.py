@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime, timedelta
 from typing import NamedTuple, TypedDict
 
@@ -34,6 +35,9 @@ class Attributes(TypedDict, total=False):
     dedup_id: str  # a second message with the same one, within the queue's window, is not stored
     properties: Mapping[str, Value]
     inert: bool  # no reaction acts on it (Client.react)
+
+
+NAMES = Attributes.__optional_keys__
 
 
 class Outgoing(NamedTuple):
@@ -72,6 +76,13 @@ def check_payload(payload: object) -> None:
         raise TypeError(f"a payload is bytes, not {kind}{how and f': {how}'}")
 
 
+def check_names(names: AbstractSet[str]) -> None:
+    """Raises TypeError for an attribute that no message has: left out, it would be missed by whoever receives it."""
+    if not names <= NAMES:
+        unknown = ", ".join(map(repr, sorted(names - NAMES)))
+        raise TypeError(f"a message has no attribute {unknown}; it may have {', '.join(sorted(NAMES))}")
+
+
 def check_payloads(payloads: Sequence[object]) -> None:
     """The same of each. No Python is run for a single one where all are bytes: 13 ns each."""
     if list(map(type, payloads)).count(bytes) < len(payloads):
@@ -90,8 +101,9 @@ def rows_of(messages: Iterable[bytes | Outgoing]) -> list[message_pb2.Message]:
 
 
 def to_message(payload: bytes, attributes: Attributes) -> message_pb2.Message:
-    """The row form."""
+    """The row form. Raises TypeError for what is no message."""
     check_payload(payload)
+    check_names(attributes.keys())
     message = message_pb2.Message(
         payload=payload,
         priority=attributes.get("priority"),
@@ -125,6 +137,7 @@ def attributes_bytes(attributes: Attributes) -> int:
 def write_columns(batch: message_pb2.MessageBatch, rows: Sequence[Attributes | None], counts: Sequence[int]) -> None:
     """Adds the columns that any of `rows` uses; row n stands for `counts[n]` messages. Without a row: defaults."""
     used = {name for row in rows if row for name in row}
+    check_names(used)
     for row, count in zip(rows, counts, strict=True):
         given: Attributes = row or {}
         if "priority" in used:
