@@ -207,14 +207,13 @@ def plan_report(
     full: bool = False,
     leaving: Departing = NOTHING_LEAVES,
 ) -> record_pb2.EnqueueOp:
-    """Messages of the manager for that queue; what finds no room is among its refusals. Raises Refused.
+    """Messages of the manager for that queue, which name no `reply_to`; what finds no room is among its refusals.
+    Raises Refused.
 
     `full`: others wait for room. `leaving`: what leaves that queue by the same record before.
     """
     to = state.named(queue)
     check_may_enqueue(to, min(to.open_members, default=""))
-    if columns.reply_tos:
-        check_reply_tos(to, columns.reply_tos)
     call = EnqueueCall(to.name, b"", 0, columns, min(to.open_members), leaving=leaving, unfit=Unfit.FREE)
     op = header_of(state, to, now_ms, call, full=full).enqueue
     op.queue, op.internal = to.name, True
