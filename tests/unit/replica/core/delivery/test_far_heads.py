@@ -162,6 +162,13 @@ def test_a_delivery_has_messages_of_one_lease_and_no_more_than_its_credit() -> N
     assert claimed(member) == [[1, 2], [3], [4]]
 
 
+def test_what_went_out_and_back_is_counted_for_each_member() -> None:
+    _, member = beside(low=1)
+    member.count(delivered=3)
+    member.count(delivered=2, returned=1)
+    assert (member.delivered, member.returned) == (5, 1)
+
+
 def test_a_lease_is_one_consumers_and_what_he_leaves_of_it_goes_back() -> None:
     """It has one end: the time that another one asks for would be his too, and what he holds come again under it."""
     pair, member = beside(low=1)

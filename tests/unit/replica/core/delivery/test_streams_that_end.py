@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from failover.marks import Role
-from replica.core.state.calls import Consumer
+from replica.core.state.calls import Consumer, PendingCall
 from replica.core.state.outcomes import Moved
+from replica.machine import QueueCall
+from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_DELETE
+from tandemq.v1.common_pb2 import Reason
 from tests.support.clients import Producer, Waiter, create, rows
 from tests.support.pair import Pair
 
@@ -74,6 +78,23 @@ def test_with_the_mastership_its_streams_end(pair: Pair) -> None:
     assert (pair.a.role, pair.b.role) == (Role.REPLICA, Role.MASTER)
     assert not waits.attached
     assert (pair.a.core.consumers.count, dict(pair.a.core.consumers.turns)) == (0, {})
+
+
+def test_a_stream_whose_queue_is_deleted_is_sent_away_by_name(pair: Pair) -> None:
+    """Nothing ever comes of it, also where nobody makes another one by that name; the stream of another queue stays."""
+    create(pair, "other")
+    waits, stays = consumer(5), replace(consumer(5), queue="other", waiter=Waiter())
+    for each in (waits, stays):
+        attach(pair, each)
+    deleting = QueueCall(QUEUE_ACTION_DELETE, "q", members=["a", "b"], open_members=["a", "b"])
+    pair.a.submit(PendingCall(Waiter(), deleting))
+    pair.settle(2_000)
+    done: Any = waits.waiter.done  # type: ignore[attr-defined]  # a Waiter of ours
+    assert (done.reason, done.message) == (
+        Reason.REASON_QUEUE_NOT_FOUND,
+        "there is no queue 'q'; create it first",
+    )
+    assert (waits.attached, stays.attached) == (False, True)
 
 
 @pytest.mark.parametrize("field", ["epoch", "promised_epoch"])

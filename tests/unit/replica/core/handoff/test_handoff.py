@@ -75,3 +75,15 @@ def test_the_pause_is_counted_from_the_drain() -> None:
     for _ in run.flow():
         pass
     assert (told[0].done, told[0].pause_ms) == (True, 70)
+
+
+def test_who_asked_for_the_role_counts_from_when_it_was_ready() -> None:
+    run = Run()
+    run.load()
+    told = run.hand_over(run.b)
+    for _ in run.until(run.a, HandoffState.DRAINING, disks=""):
+        pass
+    run.pair.tick(70)
+    for _ in run.flow():
+        pass
+    assert (told[0].done, told[0].pause_ms) == (True, 70)

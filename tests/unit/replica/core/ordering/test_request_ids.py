@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replica.core.state.calls import Consumer, PendingEnqueue
-from replica.core.state.outcomes import Failed, LeaseDone
+from replica.core.state.outcomes import Failed, LeaseDone, Moved
 from replica.machine import EnqueueCall, columns_of
 from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.message_pb2 import MessageBatch
@@ -83,3 +83,23 @@ def test_what_was_removed_at_its_delivery_is_answered_with_the_counts_of_the_fir
     assert pair.master is pair.b
     later = given(pair, dequeue(REQUEST_ID, immediate=True, member="b"))
     assert (later.duplicate, later.slices) == (True, first.slices)
+
+
+def test_a_batch_that_is_put_back_is_begun_anew_at_the_next_master_and_any_other_one_is_parked() -> None:
+    """What is there already, which is left out of it, only its maker knows."""
+    pair = Pair()
+    pair.start()
+    create(pair)
+    waiters = []
+    for number, left_out in enumerate((frozenset[int](), None)):
+        batch = EnqueueBatch(queue="q", messages=MessageBatch(payloads=[b"x"]))
+        identity = bytes([number]) * 16
+        call = EnqueueCall("q", b"", 0, columns_of(batch), "a", request_id=identity, request_hash=5, left_out=left_out)
+        waiters.append(Waiter())
+        pair.a.submit(PendingEnqueue(waiters[-1], call, batch.SerializeToString()))
+    assert [waiter.done for waiter in waiters] == [None, None], "they are not on both members yet"
+    pair.a.core.orders.on_following()
+    pair.a.dispatch(pair.a.core)
+    put_back, plain = (waiter.done for waiter in waiters)
+    assert isinstance(put_back, Moved)
+    assert plain is None

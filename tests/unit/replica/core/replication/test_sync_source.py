@@ -213,3 +213,23 @@ def test_held_requests_of_a_lost_connection_wait_for_nothing(pair: Pair, source:
     assert source.held_open
     source.stop()
     assert (source.held_open, source.in_flight, source.in_flight_bytes) == (0, [], 0)
+
+
+@pytest.mark.parametrize(
+    ("phase", "beyond", "is_good"),
+    [
+        (Phase.FULL, -1, False),
+        (Phase.FULL, 0, True),
+        (Phase.DELTA, -1, False),
+        (Phase.DELTA, 0, True),
+        (Phase.LIVE, 1, True),
+        (Phase.LIVE, -1, False),
+        (Phase.IDLE, 1, False),
+    ],
+)
+def test_a_peer_has_a_good_copy_from_the_end_of_its_transfer_on(
+    source: SyncSource, phase: Phase, beyond: int, is_good: bool
+) -> None:
+    source.phase, source.target, source.peer_is_good = phase, source.peer_durable + 3, False
+    source.on_op_ack(OpAck(durable_index=source.target + beyond))
+    assert source.peer_is_good is is_good
