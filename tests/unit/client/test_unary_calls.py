@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -11,11 +12,13 @@ import pytest
 from tandemq.client import aio
 from tandemq.client.places import JournalPosition
 from tandemq.client.weights import WeightTable
+from tandemq.errors import TandemqError
+from tandemq.v1 import batch_service_pb2 as batches
 from tandemq.v1 import journal_service_pb2 as journal
 from tandemq.v1 import queue_admin_service_pb2 as admin
 from tandemq.v1 import queue_service_pb2
 from tandemq.v1 import weights_service_pb2 as weights
-from tests.unit.client.fake import FakeMember
+from tests.unit.client.fake import QUEUE, FakeMember
 
 CONFIG = admin.QueueConfig(max_length=7)
 AT = datetime(2027, 1, 2, tzinfo=UTC)
@@ -222,6 +225,29 @@ async def test_a_dequeue_says_what_its_caller_gave_and_nothing_else(member: Fake
     assert (full.max_messages, full.max_bytes, full.client_id, full.request_id) == (7, 8, b"me", b"r" * 16)
     assert [getattr(full, name).ToTimedelta() for name in given[:2]] == [timedelta(seconds=2.5), timedelta(seconds=9)]
     assert (full.settle_mode, full.filter.selector) == (queue_service_pb2.SETTLE_MODE_IMMEDIATE, "a = 1")
+
+
+async def test_where_there_is_nothing_to_take_there_is_no_batch(member: FakeMember) -> None:
+    Called(member, batches, "BatchService")
+    async with aio.connect(member.endpoint) as client:
+        assert await client.lease_batch("q", "c", 1) is None
+
+
+async def test_a_member_that_opens_no_watch_is_left(member: FakeMember) -> None:
+    """Afterwards it may be silent for days."""
+    asked = 0
+
+    async def silent(_request: bytes, _context: Any) -> AsyncIterator[bytes]:
+        nonlocal asked
+        asked += 1
+        await asyncio.Event().wait()
+        yield b""
+
+    member.answers[QUEUE + "WatchQueues"] = silent
+    async with aio.connect(member.endpoint, timeout=0.2) as client:
+        with pytest.raises(TandemqError, match="did not open the watch in time"):
+            await anext(client.watch("q"))
+    assert asked
 
 
 EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
