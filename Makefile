@@ -72,7 +72,7 @@ test-all: setup-all ## all of it: also Spark, browsers, every process test, 3,00
 	$(BIN)/python -m tools.phases test-all --pytest='$(PYTEST_ARGS)' $(PHASES_ARGS)
 
 campaigns: setup ## more of what `make test-all` has some of, before an issue is resolved: property tests in more examples, the demos of units and macro queues, 10,000 grants (10 minutes)
-	$(BIN)/python -m pytest tests/property tests/integration/test_rights_faults.py \
+	$(BIN)/python -m pytest tests/property tests/integration/test_rights_faults.py tests/integration/test_bench_stopped.py \
 	  tests/integration/test_demo_macro.py tests/integration/test_demo_units.py tests/unit/chaos/test_crash_images.py -m long -v
 
 nightly: test-all campaigns ## what a night has time for: campaigns, tests in an order of the day, 20,000 seeds, coverage by folder, mutants
@@ -149,7 +149,7 @@ audit-same: $(STAMP) ## the audit on Spark and the one in memory say the same of
 
 MUTANTS_ARGS ?= --count 60
 mutants: $(STAMP) ## small bugs at random in one area after the other, each asked of the tests that reach it, and of 40 seeds: build/mutants-<area>.json; exit 1 when too many live, or one without a line in equivalent.toml (an hour; MUTANTS_ARGS='--count 300')
-	for area in machine core failover storage client; do \
+	for area in machine core failover storage client services; do \
 	  $(BIN)/python -m tools.mutants --area $$area --out build/mutants-$$area.json $(MUTANTS_ARGS) || failed=1; \
 	done; exit $${failed:-0}
 

@@ -20,13 +20,25 @@ import tomllib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from tools.mutants.kinds import Mutant, mutants_of
-from tools.mutants.running import ALIVE, HUNG, KILLED, UNREACHED, Verdict, asked, asked_of_seeds, pass_without, reach_of
+from tools.mutants.running import (
+    ALIVE,
+    HUNG,
+    KILLED,
+    SILENT_S,
+    UNREACHED,
+    Verdict,
+    asked,
+    asked_of_seeds,
+    pass_without,
+    reach_of,
+)
 
 ROOT = Path(__file__).parents[2]
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
@@ -52,6 +64,13 @@ AREAS = {
         ("failover",), ("tests/unit/failover", "tests/failover", "tests/contract", *_RULES), 90, marks="not long"
     ),
     "storage": Area(("storage",), ("tests/unit/storage", "tests/contract", "tests/property"), 90),
+    # What carries calls, records and rights to the core, and what stands beside it; much of it is asked by processes
+    # alone, which no mutant reaches.
+    "services": Area(
+        ("replica/services", "replica/node", "replica/peer", "replica/tokens", "tandemq/twin"),
+        ("tests/unit/replica", "tests/unit/twin"),
+        60,
+    ),
     "client": Area(("tandemq/client",), ("tests/unit/client", "tests/classic"), 75),
 }
 
@@ -59,11 +78,12 @@ AREAS = {
 class Asking:
     """A plugin that runs mutants in place of tests."""
 
-    def __init__(self, mutants: Sequence[Mutant], seeds: int, until_s: float) -> None:
+    def __init__(self, mutants: Sequence[Mutant], seeds: int, until_s: float, silent_s: float = SILENT_S) -> None:
         self.mutants = mutants
         self.seeds = seeds
         self.until_s = until_s
         """By the clock of `time.monotonic`: no further mutant is asked then."""
+        self.silent_s = silent_s
         self.verdicts: list[Verdict] = []
         self._sound: dict[tuple[str, ...], bool] = {}
         """Of lists of tests, whether they pass without a mutant."""
@@ -90,12 +110,12 @@ class Asking:
 
     def _asked(self, mutant: Mutant, tests: list[pytest.Item]) -> Verdict:
         """Of tests that pass without it, in the order in which they were asked."""
-        while (verdict := asked(mutant, tests)).outcome in (KILLED, HUNG):
+        while (verdict := asked(mutant, tests, self.silent_s)).outcome in (KILLED, HUNG):
             ids = [item.nodeid for item in tests]
             seen = ids.index(verdict.by)
             order = tuple(ids[: seen + 1])
             if order not in self._sound:
-                self._sound[order] = pass_without(tests[: seen + 1])
+                self._sound[order] = pass_without(tests[: seen + 1], self.silent_s)
             if self._sound[order]:
                 break
             say(f"fails without a mutant in this order, and is asked nothing: {verdict.by}")
@@ -115,14 +135,17 @@ def drawn(code: Sequence[str], count: int, seed: int) -> list[Mutant]:
 
 def every_of(code: Sequence[str]) -> list[Mutant]:
     """All that there are, in the order of the files and of their lines."""
-    every: list[Mutant] = []
     files = [[part] if part.is_file() else part.rglob("*.py") for part in (ROOT / each for each in code)]
-    for path in sorted(path for found in files for path in found):
-        name = path.relative_to(ROOT)
-        if not name.stem.endswith(("_pb2", "_pb2_grpc", "_generated")):
-            module = ".".join(name.with_suffix("").parts).removesuffix(".__init__")
-            every += mutants_of(module, str(name), path.read_text(encoding="utf-8"))
-    return every
+    return [mutant for path in sorted(path for found in files for path in found) for mutant in _every_of_file(path)]
+
+
+@cache
+def _every_of_file(path: Path) -> tuple[Mutant, ...]:
+    name = path.relative_to(ROOT)
+    if name.stem.endswith(("_pb2", "_pb2_grpc", "_generated")):
+        return ()
+    module = ".".join(name.with_suffix("").parts).removesuffix(".__init__")
+    return tuple(mutants_of(module, str(name), path.read_text(encoding="utf-8")))
 
 
 def equivalents() -> dict[str, str]:
@@ -189,10 +212,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--tests", nargs="+", default=None, help="files and folders; by default the area's")
     parser.add_argument("--key", nargs="+", default=None, help="these mutants alone, as they were printed")
     parser.add_argument("--seconds", type=float, default=math.inf, help="after which no further mutant is asked")
+    parser.add_argument("--silent", type=float, default=SILENT_S, help="seconds after which a silent child hangs")
     options = parser.parse_args(arguments)
     area = AREAS[options.area]
     seed = dt.datetime.now(tz=dt.UTC).date().toordinal() if options.seed is None else options.seed
-    asking = Asking(chosen(parser, area, options, seed), options.seeds, time.monotonic() + options.seconds)
+    until_s = time.monotonic() + options.seconds
+    asking = Asking(chosen(parser, area, options, seed), options.seeds, until_s, options.silent)
     code = pytest.main(["-q", "-p", "no:cacheprovider", "-m", area.marks, *(options.tests or area.tests)], [asking])
     if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
         return int(code)

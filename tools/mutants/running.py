@@ -174,11 +174,11 @@ def put_in(mutant: Mutant) -> bool:
     return True
 
 
-def asked(mutant: Mutant, items: Sequence[pytest.Item]) -> Verdict:
-    """The tests that come to its statement, until one fails."""
+def asked(mutant: Mutant, items: Sequence[pytest.Item], silent_s: float = SILENT_S) -> Verdict:
+    """The tests that come to its statement, until one fails, or none ends for so long."""
     if not items:
         return Verdict(mutant, UNREACHED)
-    said, in_time = in_child(lambda say: _ask(say, items, partial(put_in, mutant)), SILENT_S)
+    said, in_time = in_child(lambda say: _ask(say, items, partial(put_in, mutant)), silent_s)
     if said == [[UNREACHED, False]]:
         return Verdict(mutant, UNREACHED, tests=len(items))
     if len(said) == len(items) and not said[-1][1]:
@@ -188,9 +188,9 @@ def asked(mutant: Mutant, items: Sequence[pytest.Item]) -> Verdict:
     return Verdict(mutant, KILLED if in_time else HUNG, items[len(said)].nodeid, len(items))
 
 
-def pass_without(items: Sequence[pytest.Item]) -> bool:
+def pass_without(items: Sequence[pytest.Item], silent_s: float = SILENT_S) -> bool:
     """Whether all of them pass in this order with no mutant: one that does not says nothing of any."""
-    said, _ = in_child(lambda say: _ask(say, items, lambda: True), SILENT_S)
+    said, _ = in_child(lambda say: _ask(say, items, lambda: True), silent_s)
     return len(said) == len(items) and not said[-1][1]
 
 

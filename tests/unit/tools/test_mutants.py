@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import resource
 import textwrap
-from pathlib import Path
 from types import FunctionType, ModuleType
 
 import pytest
@@ -295,7 +294,6 @@ def test_one_that_is_said_to_break_nothing_and_is_seen_is_named_and_counts_as_se
 def test_each_line_of_those_that_break_nothing_is_of_a_change_that_can_be_made() -> None:
     for key, why in equivalents().items():
         path, *_ = key.split("::")
-        module = ".".join(Path(path).with_suffix("").parts)
-        keys = {each.key for each in mutants_of(module, path, (ROOT / path).read_text(encoding="utf-8"))}
+        keys = {each.key for each in every_of([path])}
         assert key in keys, "the function has changed: judge it again"
         assert len(why) > 10
