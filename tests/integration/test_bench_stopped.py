@@ -49,7 +49,9 @@ def session(leader: int) -> dict[int, str]:
         ("scale", ["bench/scale.py", "--only", "deep"], "bench/scale_load.py", signal.SIGTERM),
         ("failover", ["bench/failover.py", "--only", "frozen"], "^T ", signal.SIGTERM),  # a member is stopped
         ("bench-budget", ["-m", "bench.budget.run", "--seconds", "60"], "bench/load.py", signal.SIGTERM),
-        pytest.param("bench-spark", [*SPARK, "read"], "tandemq serve", signal.SIGTERM, marks=OF_SPARK),
+        pytest.param(  # a pair is ended by the rows above, a JVM by the row below: both at once is for a campaign
+            "bench-spark", [*SPARK, "read"], "tandemq serve", signal.SIGTERM, marks=[*OF_SPARK, pytest.mark.long]
+        ),
         pytest.param("bench-spark", [*SPARK, "audit"], "--audit-one", signal.SIGHUP, marks=OF_SPARK),
     ],
     ids=["bench", "scale", "failover", "budget", "spark", "spark's audit"],
