@@ -157,7 +157,9 @@ def _order(name: str, member: str, what: str, target: str | None, timeout_ms: in
     help="What becomes of twins that differ.",
 )
 @click.option("--keep", default="", metavar="MEMBER", help="With --on-divergence keep: the one that goes on.")
-@click.option("--mark-every", type=click.IntRange(min=1), default=1_000, show_default=True, help="Inputs.")
+@click.option(
+    "--mark-every", type=click.IntRange(min=1), default=1_000, show_default=True, help="Inputs; as the other one."
+)
 @click.option("--snapshot-every", type=click.IntRange(min=1), default=10_000, show_default=True, help="Inputs.")
 @click.option("--snapshot-time", "snapshot_ms", type=DURATION, default="1s", show_default=True, help="At most.")
 @credentials_option

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tandemq.client import aio
 from tandemq.client.calls import PAIR_SERVICE
@@ -51,6 +53,26 @@ def check_seen(index: int, last: int, options: TwinOptions) -> None:
             "under another name"
         )
         raise InputMissing("TWIN_SKIPPED", text, index=str(last + 1))
+
+
+def check_marks(mark_every: int, log: Iterable[Mapping[str, Any]], own: str) -> None:
+    """Raises TwinFault (CONFIG_ERROR). Digests of states are outputs: of two that send them behind other inputs, or of
+    one that sends again what it had sent before it was killed, all outputs would differ. `log`: the oldest first.
+    """
+    begun: dict[str, int] = {}  # by member: of a run that has not ended in order; a release before says nothing of it
+    for entry in log:
+        if entry["what"] == "began":
+            begun[entry["member"]] = entry.get("mark_every", mark_every)
+        elif entry["what"] == "ended":
+            begun.pop(entry["member"], None)
+    for member, other in sorted(begun.items()):
+        if other != mark_every:
+            whose = "the run before this one" if member == own else f"the twin at {member}"
+            text = (
+                f"this process would compare its state each {mark_every} inputs, and {whose} did so each {other} and "
+                "has not ended in order; begin with its number (mark_every), or stop both and begin both with another"
+            )
+            raise TwinFault("CONFIG_ERROR", text, member=member, mark_every=str(other))
 
 
 async def member_at(client: aio.Client, side: str) -> str:

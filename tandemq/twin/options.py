@@ -49,7 +49,7 @@ class TwinOptions:
     keep: str = ""
     """With KEEP: a member."""
     mark_every: int = 1_000
-    """Inputs between two digests of the state."""
+    """Inputs between two digests of the state; the same for both."""
     snapshot_every: int = 10_000
     """Inputs between two snapshots, at most."""
     snapshot_s: float = 1.0

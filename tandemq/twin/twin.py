@@ -19,7 +19,7 @@ from tandemq.client.consumer import Consumer
 from tandemq.client.delivery import DeliveryBatch
 from tandemq.client.sides import last_input
 from tandemq.errors import AlreadyExists
-from tandemq.twin.checks import check_same, check_seen, check_sides, member_at
+from tandemq.twin.checks import check_marks, check_same, check_seen, check_sides, member_at
 from tandemq.twin.codecs import JSON, Codec, check_json
 from tandemq.twin.digests import NONE, Compared, OwnMarks, shown, state_digest
 from tandemq.twin.faults import InputMissing, StateMissing, TwinsDiffer, TwinVersion
@@ -133,9 +133,11 @@ class Twin(Generic[State]):
         consumer = await self._take_side(at_side, stack)
         meeting = Meeting(pair, self.name, self.member)
         await meeting.prepare(inputs)
-        began = latest(await logged(pair, self.name), "began").get(self.other)
+        log_of_both = await logged(pair, self.name)
+        began = latest(log_of_both, "began").get(self.other)
         if began is not None:
             self._check_version(began["version"], f"the twin at {self.other}")
+        check_marks(options.mark_every, log_of_both, self.member)
         self._outputs = outputs = Outputs(pair, self.name, self._queue_id, self._on_differ)
         self.counts = outputs.counts
         if inputs.config.queue_type == QUEUE_TYPE_TWO_WAY:
@@ -148,7 +150,8 @@ class Twin(Generic[State]):
             check_seen(self.index, last_input(inputs), options)
         await outputs.begin(*_place_of(snapshot))
         await meeting.forget_orders()
-        await meeting.note("began", version=options.version, index=self.index, inputs=options.inputs)
+        facts: dict[str, str | int] = {"index": self.index, "inputs": options.inputs, "mark_every": options.mark_every}
+        await meeting.note("began", version=options.version, **facts)
         log.info("twin %s at %s begins behind input %d", self.name, self.member, self.index)
         return consumer, meeting, outputs
 

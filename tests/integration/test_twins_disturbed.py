@@ -197,6 +197,36 @@ async def test_k10_a_state_that_is_too_large_for_a_queue_is_copied_by_hand(
         assert again.state == a.state == {"sum": 7}
 
 
+async def test_k9_a_process_that_would_compare_at_other_inputs_is_refused(
+    pair: Cluster, client: aio.Client, tmp_path: Path
+) -> None:
+    """Else its first digest of a state is a difference of all outputs, and no handler is to blame."""
+    async with pairing(pair, client, tmp_path) as made:
+        a = made.twin("a", mark_every=2)
+        run = made.start(a)
+        await made.send(1, 3)
+        await made.reach(2, a)
+        said = r"CONFIG_ERROR: .* its state each 3 inputs, and the twin at a did so each 2 and has not ended in order"
+        with pytest.raises(TwinFault, match=said):
+            await made.twin("b", mark_every=3).run()
+        b = made.twin("b", mark_every=2)
+        runs = [run, made.start(b)]
+        await made.settled()
+        for twin in (a, b):
+            twin.stop()
+        await asyncio.gather(*runs)
+        b = made.twin("b", mark_every=3)  # both have ended in order: nothing is sent again
+        run = made.start(b)
+        await made.send(5, 7)
+        await made.reach(4, b)
+        await until(lambda: b.counts.sent, "its first digest of a state")
+        run.cancel()
+        await asyncio.gather(run, return_exceptions=True)
+        assert b.counts.divergences == 0
+        with pytest.raises(TwinFault, match="each 2 inputs, and the run before this one did so each 3"):
+            await made.twin("b", mark_every=2).run()
+
+
 async def test_k7_an_older_copy_of_the_pair_is_noticed(pair: Cluster, client: aio.Client, tmp_path: Path) -> None:
     """Its next inputs have numbers that the state has seen: they would be left out without a word."""
     async with pairing(pair, client, tmp_path) as made:
