@@ -17,7 +17,7 @@ import os
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import google_crc32c
@@ -25,12 +25,15 @@ import lmdb
 
 from failover.register import STARTS, Register, check_force, check_set, forced
 from failover.wire import BadRegisterError, from_message, to_message
-from storage.directory import make_directory, make_whole, sync_directory
-from storage.environment import check_length
+from storage.directory import LOCK_NAME, make_directory, make_whole, sync_directory
+from storage.entries import check_database, check_files
+from storage.environment import DATA_FILE, LOCK_FILE, check_pages, read_meta_pages
 from storage.errors import CorruptRecord
 from tandemq.witness.v1 import witness_service_pb2 as pb
 
 FORMAT = 1
+REGISTERS = "registers"
+"""The directory of the environment, within the witness's own."""
 REGISTER_COUNT_MAX = 10_000  # pairs x domains
 JOURNAL_COUNT_MAX = 1_000  # sets kept for each register
 # Sparse. Worst case 10,000 registers x 1,000 sets x 0.5 KiB = 5 GiB; copy-on-write needs some more.
@@ -67,16 +70,23 @@ class WitnessStore:
         self._broken: str | None = None
         make_directory(data_dir)
         with ExitStack() as opened:
-            opened.callback(os.close, _lock(data_dir))
-            registers = data_dir / "registers"
-            make_directory(registers)
-            make_whole(registers, "data.mdb", lambda making: _make_environment(making, map_bytes))
-            self._env = _open_environment(registers, map_bytes)
-            opened.callback(self._env.close)
-            self._meta_db = self._env.open_db(b"meta")
-            self._registers_db = self._env.open_db(b"registers")
-            self._journal_db = self._env.open_db(b"journal")
-            self._registers = self._load()
+            registers = data_dir / REGISTERS
+            with _damage():
+                check_files(data_dir, (LOCK_NAME,))
+                opened.callback(os.close, _lock(data_dir))
+                if registers.exists() and not registers.is_dir():
+                    raise CorruptRecord(f"{REGISTERS} is no directory", str(data_dir))
+                make_directory(registers)
+                check_files(registers, (DATA_FILE, LOCK_FILE))
+                check_database(registers, (LOCK_FILE,))
+                make_whole(registers, DATA_FILE, lambda making: _make_environment(making, map_bytes))
+                self._env = _open_environment(registers, map_bytes)
+                opened.callback(self._env.close)
+                _check_names(self._env)
+                self._meta_db = self._env.open_db(b"meta")
+                self._registers_db = self._env.open_db(b"registers")
+                self._journal_db = self._env.open_db(b"journal")
+                self._registers = self._load()
             # LMDB syncs what is in its file, never the file's name: without this a power loss may leave a witness that
             # has answered and knows nothing. Each time: the process that made the files may have died before it did.
             sync_directory(registers)
@@ -186,16 +196,42 @@ class WitnessStore:
             elif found != str(FORMAT).encode():
                 raise StoreDamagedError(f"the witness's data has format {found.decode()}, this program reads {FORMAT}")
             with txn.cursor(self._registers_db) as cursor:
-                return {bytes(key): _register(bytes(key), bytes(value)) for key, value in cursor}
+                registers = {bytes(key): _register(bytes(key), bytes(value)) for key, value in cursor}
+            for key, register in registers.items():
+                # A checksum is of what stands under a name, not of the name: the journal says it a second time.
+                if txn.get(key + _VERSION.pack(register.version), db=self._journal_db) is None:
+                    raise StoreDamagedError(f"the journal knows nothing of the record at {key!r}")
+            return registers
+
+
+def _check_names(env: lmdb.Environment) -> None:
+    """A name that is none of ours was one: under it lie registers, and LMDB would begin empty ones."""
+    if others := sorted(set(env.dbs()) - {b"meta", b"registers", b"journal"}):
+        raise StoreDamagedError(f"the witness's data has a database {others[0]!r}, which is none of its own")
+
+
+@contextmanager
+def _damage() -> Iterator[None]:
+    """What keeps a directory from being opened, as StoreDamagedError. Other processes and full disks are none."""
+    try:
+        yield
+    except CorruptRecord as corrupt:
+        raise StoreDamagedError(f"{corrupt.what} ({corrupt.where})") from corrupt
+    except (lmdb.MapFullError, lmdb.DiskError):
+        raise
+    except lmdb.Error as error:
+        raise StoreDamagedError(f"LMDB cannot read the registers: {error}") from error
 
 
 def _open_environment(directory: Path, map_bytes: int) -> lmdb.Environment:
     # lib_version=0: the format of new files is ours to choose, not an environment variable's. sync and metasync stay
     # on: anything less may lose the last commit, and the last commit is what was promised.
-    try:
-        check_length(directory)
-    except CorruptRecord as corrupt:
-        raise StoreDamagedError(f"{corrupt.what} ({corrupt.where})") from corrupt
+    check_pages(directory)
+    pages = read_meta_pages(directory)
+    if pages is not None and not pages.fits:
+        # LMDB would go on from the older one, and the witness would answer what it has answered before once more.
+        what = f"The meta pages are of transactions {pages.first} and {pages.second}, which do not follow each other"
+        raise CorruptRecord(what, str(directory / DATA_FILE))
     return lmdb.open(os.fspath(directory), map_size=map_bytes, max_dbs=3, mode=0o600, lib_version=0)
 
 
@@ -233,7 +269,7 @@ def _register(key: bytes, value: bytes) -> Register:
 
 def _lock(data_dir: Path) -> int:
     """LMDB lets two processes write one file; two witnesses on one directory would then take turns in being wrong."""
-    fd = os.open(data_dir / "LOCK", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fd = os.open(data_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

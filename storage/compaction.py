@@ -20,6 +20,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from storage.directory import check_restored, lock_directory, remove_directory, sync_directory
+from storage.entries import check_store
 from storage.environment import DATA_FILE, copy_environment, identity_in, open_environment, read_errors
 from storage.errors import CorruptRecord, StoreFailed, StoreFull
 from storage.mark import MARK_FILE
@@ -65,8 +66,10 @@ def compact(
     """Whose it is does not matter. Raises DirectoryInUse, RestoreUnfinished, StoreFull when there is no room,
     CorruptRecord, NewerFormat, StoreFailed, OSError; then the old database is in its place, unchanged.
     """
-    if not (directory / DATA_FILE).exists():
+    data = directory / DATA_FILE
+    if not data.exists() and not data.is_symlink():
         raise StoreFailed(f"There is no {DATA_FILE} here", str(directory))
+    check_store(directory)
     lock = lock_directory(directory)
     try:
         check_restored(directory, DATA_FILE)

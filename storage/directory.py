@@ -10,7 +10,7 @@ from pathlib import Path
 from storage.errors import DirectoryInUse, DirectoryNotEmpty, RestoreUnfinished
 
 RESTORING = "restore.making"
-_LOCK_NAME = "LOCK"
+LOCK_NAME = "LOCK"
 _PRIVATE_DIRECTORY = 0o700
 _PRIVATE_FILE = 0o600
 
@@ -66,7 +66,7 @@ def begin_restoring(directory: Path) -> Path:
     Raises DirectoryNotEmpty when there is anything else in it.
     """
     making = directory / RESTORING
-    found = sorted(path.name for path in directory.iterdir() if path.name not in (RESTORING, _LOCK_NAME, "lost+found"))
+    found = sorted(path.name for path in directory.iterdir() if path.name not in (RESTORING, LOCK_NAME, "lost+found"))
     if found:
         raise DirectoryNotEmpty(
             f"The directory holds {', '.join(found[:5])}{' ...' * (len(found) > 5)}", str(directory)
@@ -105,7 +105,7 @@ def lock_directory(directory: Path) -> int:
 
     The file stays: whoever removed it could let two processes lock two files of one name.
     """
-    descriptor = os.open(directory / _LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE_FILE)
+    descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _PRIVATE_FILE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

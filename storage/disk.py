@@ -25,6 +25,7 @@ import lmdb
 from storage.commit_log import LOG_BYTES, NO_SPACE, CommitLog, LogFullError, LogRead, make_log, open_log, read_log
 from storage.directory import check_restored, lock_directory, make_directory, make_whole, sync_directory
 from storage.doubt import Doubt, doubts_of_database
+from storage.entries import check_store
 from storage.environment import (
     DATA_FILE,
     META,
@@ -69,6 +70,7 @@ def open_disk(
     WrongPair, NewerFormat, CorruptRecord; then nothing in the directory was changed.
     """
     make_directory(directory)
+    check_store(directory)
     with ExitStack() as undo:
         lock = lock_directory(directory)
         undo.callback(os.close, lock)
@@ -102,6 +104,7 @@ def open_to_read(directory: Path) -> DiskStore:
 
     Raises DirectoryInUse, NewerFormat, CorruptRecord, RestoreUnfinished, StoreFailed.
     """
+    check_store(directory)
     with ExitStack() as undo:
         lock = lock_directory(directory)
         undo.callback(os.close, lock)

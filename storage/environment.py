@@ -23,6 +23,9 @@ from storage.store import META_FORMAT, META_LOG, RESERVED_META, STORE_FORMAT
 
 META = b"meta"
 DATA_FILE = "data.mdb"
+LOCK_FILE = "lock.mdb"
+CHECKED_BYTES_MAX = 32 << 20
+"""Of a database whose pages are looked at before it is opened: a second and a half where its records are tiny."""
 _READERS_MAX = 1022  # reads at the same moment; a slot is 64 bytes
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.BadTxnError)
 
@@ -38,7 +41,7 @@ def open_environment(directory: Path, map_bytes: int, max_domains: int, *, reado
 
     Raises CorruptRecord, NewerFormat, StoreFailed.
     """
-    check_length(directory)
+    check_pages(directory)
     try:
         return lmdb.Environment(
             os.fspath(directory),
@@ -71,27 +74,30 @@ def read_meta_pages(directory: Path) -> MetaPages | None:
         return None  # LMDB meets the same, and says what it is
 
 
-def check_length(directory: Path) -> None:
-    """Raises CorruptRecord where pages in use lie beyond the end of the file: LMDB reads through a map, so that the
-    first look at one of them would end the process (SIGBUS).
+def check_pages(directory: Path) -> None:
+    """Raises CorruptRecord where LMDB cannot be given the file. It reads through a map and trusts what a page says:
+    a page beyond the end, or a damaged one that leads there, would end the process (SIGBUS, an assertion), or hold it.
 
     Pages at the end that are free need not have been written. So a file that is short is read whole, which takes a
-    second for each 50 MB or so, and no other one is.
+    second for each 50 MB or so of pages that are no long values. Another one is read up to `CHECKED_BYTES_MAX`: in a
+    larger one such a page is met when it is used.
     """
     pages = read_meta_pages(directory)
     if pages is None:
         return
     file = directory / DATA_FILE
     length = file.stat().st_size
-    if pages.used_bytes <= length:
+    is_short = pages.used_bytes > length
+    if not is_short and pages.used_bytes > CHECKED_BYTES_MAX:
         return
-    if why := _problem_of_short(file, length):
+    if why := _problem(file, length):
         what = f"The file has {length} bytes, and its last transaction used {pages.used_bytes}: {why}"
-        raise CorruptRecord(what, str(file))
+        raise CorruptRecord(what if is_short else f"The database is damaged: {why}", str(file))
 
 
-def _problem_of_short(file: Path, length: int) -> str:
-    """What is the matter with a file that ends early; empty: only free pages are missing.
+def _problem(file: Path, length: int) -> str:
+    """What is the matter with the pages in use; empty: nothing, at most free pages are missing. What the meta pages say
+    of each other is a doubt (`storage.doubt`), and no problem here.
 
     `lmdb.verify.verify` itself looks at the first page of a long value alone, so the pages that it found in use are
     asked for: a name of its own that is not public, of a version that is pinned.
@@ -102,7 +108,7 @@ def _problem_of_short(file: Path, length: int) -> str:
             problems: list[str] = verifier.verify()  # type: ignore[no-untyped-call]  # as above
         except VerifyError as error:
             return str(error)
-        if problems:
+        if problems := [problem for problem in problems if not problem.startswith("meta page")]:
             return problems[0]
         lost: int = verifier.live.find(1, length // verifier.psize)
         return f"page {lost} is in use, and beyond the end" if lost >= 0 else ""

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from storage.store import WriteBatch
 
 BALLAST_BYTES = 64 << 20
-_BALLAST_NAME = "ballast"
+BALLAST_NAME = "ballast"
 # Below this many times the ballast the disk is too small, or too full, to afford one.
 _AFFORDABLE = 8
 _PAGE_BYTES = 4096
@@ -30,7 +30,7 @@ class DirectoryRoom:
 
     def __init__(self, directory: Path, ballast_bytes: int) -> None:
         self._directory = directory
-        self._ballast = directory / _BALLAST_NAME
+        self._ballast = directory / BALLAST_NAME
         self._ballast_bytes = ballast_bytes
         self._wanted = ballast_bytes > 0
         self._reserved = self._ballast.exists()  # stays true once the ballast was given away

@@ -158,7 +158,6 @@ def serve_witness(
     if not credentials and is_exposed(listen):
         warn(listen)
     directory = Path(data_dir).resolve()
-    directory.mkdir(parents=True, exist_ok=True)
     _run(_witness(listen, directory, credentials, operators), "witness", listen, until_stdin_closes=until_stdin_closes)
 
 
@@ -234,6 +233,8 @@ async def _witness(listen: str, data_dir: Path, credentials: str, operators: tup
             "CORRUPT_STORE", str(error), "keep the directory, and start an empty witness elsewhere"
         ) from error
     except OSError as error:
+        if error.filename is not None:
+            raise  # of its directory: no file has to do with the port
         raise Failure("PORT_IN_USE", str(error), "stop what listens there, or choose another --listen") from error
     return server
 

@@ -14,9 +14,10 @@ import pytest
 from failover.register import Register, claim
 from failover.wire import to_message
 from failover.witness_store import StoreDamagedError, WitnessStore
+from storage import environment
 from storage.compaction import compact
 from storage.disk import SMALL_BYTES_MAX, open_to_read
-from storage.environment import DATA_FILE, check_length, read_meta_pages
+from storage.environment import DATA_FILE, check_pages, read_meta_pages
 from storage.errors import CorruptRecord, StorageError
 from storage.meta_pages import META_BYTES, meta_pages
 from storage.store import Append, WriteBatch
@@ -90,7 +91,7 @@ def test_the_end_of_the_last_value_is_in_use_too(directory: Path, count: int) ->
     """A long value has pages of its own, of which only the first one says what it is."""
     os.truncate(directory / DATA_FILE, used(directory) - count * PAGE)
     with pytest.raises(CorruptRecord, match="its last transaction used"):
-        check_length(directory)
+        check_pages(directory)
 
 
 @pytest.mark.parametrize("length", [0, 100, PAGE - 1, PAGE, PAGE + 100, 2 * PAGE, 3 * PAGE])
@@ -110,6 +111,52 @@ def test_who_reads_or_compacts_a_directory_is_refused_as_a_member_is(directory: 
         compact(directory)
 
 
+TREE_PAGES = (1, 2)  # flags of a branch, of a leaf
+
+
+def test_a_page_that_would_lead_elsewhere_is_refused_before_lmdb_follows_it(directory: Path) -> None:
+    """Turned bits in heads of pages, and in what says where the nodes of a page lie: LMDB ended the process by SIGBUS
+    or by an assertion, or did not end.
+    """
+    file = directory / DATA_FILE
+    whole = file.read_bytes()
+    pages = [
+        at
+        for at in range(2 * PAGE, used(directory), PAGE)
+        if int.from_bytes(whole[at + 10 : at + 12], "little") in TREE_PAGES
+    ]
+
+    def is_refused(at: int, bit: int) -> bool:
+        data = bytearray(whole)
+        data[at] ^= 1 << bit
+        file.write_bytes(data)
+        try:
+            check_pages(directory)
+        except CorruptRecord:
+            return True
+        return False
+
+    in_use = [page for page in pages if is_refused(page, 0)]  # the number that it bears; of others nobody reads
+    assert len(in_use) > 3
+    for page in in_use:
+        for at, bit in ((10, 1), (12, 3), (13, 2), (15, 4), (17, 3)):
+            assert is_refused(page + at, bit), (page, at)
+    file.write_bytes(whole)
+    check_pages(directory)
+
+
+def test_a_large_database_is_not_read_at_each_start(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(environment, "CHECKED_BYTES_MAX", used(directory) - 1)
+    data = bytearray((directory / DATA_FILE).read_bytes())
+    for page in range(2 * PAGE, len(data), PAGE):
+        data[page + 12] ^= 8
+    (directory / DATA_FILE).write_bytes(data)
+    check_pages(directory)
+    monkeypatch.setattr(environment, "CHECKED_BYTES_MAX", used(directory))
+    with pytest.raises(CorruptRecord, match="The database is damaged"):
+        check_pages(directory)
+
+
 def test_free_pages_at_the_end_need_not_be_there(tmp_path: Path) -> None:
     with lmdb.open(str(tmp_path), lib_version=0, map_size=1 << 24) as env:
         # Which pages are free is written too: above them at first, and in their place once they may be used again.
@@ -118,7 +165,7 @@ def test_free_pages_at_the_end_need_not_be_there(tmp_path: Path) -> None:
                 txn.put(b"k", value)
     length, path = used(tmp_path), tmp_path / DATA_FILE
     os.truncate(path, length - PAGE)
-    check_length(tmp_path)
+    check_pages(tmp_path)
     with lmdb.open(str(tmp_path), lib_version=0, map_size=1 << 24) as env, env.begin() as txn:
         assert txn.get(b"k") == b"smaller"
 
