@@ -195,6 +195,9 @@ class _Round:
         try:
             await self._meet()
             self.cluster.spawn(WITNESS)
+            await self._answers_or_ends(WITNESS)
+            if not self.cluster.children[WITNESS].running:
+                self._start_without_its_directory(WITNESS)
             await self.cluster.wait_for(PairView.whole, "whole after the fault", WHOLE_S)
         except ClusterError as error:
             self.outcome.stuck = str(error).splitlines()[0]
@@ -219,13 +222,16 @@ class _Round:
         message says.
         """
         if not await self._see_each_other():
-            self.outcome.refused = True
             self._kill(self.victim)
-            data = self.cluster.data_dir / self.victim
-            data.rename(data.with_name(f"{self.victim}.aside"))
-            self.cluster.spawn(self.victim)
+            self._start_without_its_directory(self.victim)
             if not await self._see_each_other():
                 raise ClusterError(f"{self.victim} does not start without its directory, too")
+
+    def _start_without_its_directory(self, name: str) -> None:
+        self.outcome.refused = True
+        data = self.cluster.data_dir / name
+        data.rename(data.with_name(f"{name}.aside"))
+        self.cluster.spawn(name)
 
     async def _see_each_other(self) -> bool:
         """False: the hurt member has ended. Raises ClusterError when they do not find each other in time."""
