@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 PROTOCOL_MIN, PROTOCOL_MAX = 1, 2
 """That this version knows."""
-WITH_SIDES = 2
-"""The first one with queues that have sides: PASSED, SELECT, marks of sides in heartbeats."""
+SECOND = 2
+"""The first one with queues that have sides, macro queues, proxies and rights: SIDE, PASSED, SELECT, MACRO, PROXY and
+RIGHTS records, and marks of sides in heartbeats.
+"""
 
 
 class Protocols(NamedTuple):
@@ -29,17 +31,15 @@ class Protocols(NamedTuple):
 def spoken(node: Node) -> Protocols:
     """As things stand: what is held may ask for more than was asked before."""
     held = [domain.shared.machine for domain in node.paired()]
-    has_sides = any(machine is not None and machine.state.had_sides for machine in held)
-    return Protocols(WITH_SIDES if has_sides else PROTOCOL_MIN, PROTOCOL_MAX)
+    is_beyond = any(machine is not None and machine.state.beyond_first for machine in held)
+    return Protocols(SECOND if is_beyond else PROTOCOL_MIN, PROTOCOL_MAX)
 
 
-def peer_lacks_sides(node: Node) -> str:
-    """Why no queue with sides is made now: this member or the one that is connected does not know them. Empty: both do,
-    or none is connected; one that connects then and does not know them is refused.
+def peer_lacks(node: Node, what: str) -> str:
+    """Why nothing of this kind, which came with SECOND, is made now: this member or the one that is connected does not
+    know it. Empty: both do, or none is connected; one that connects then and does not know it is refused.
     """
     known = min(PROTOCOL_MAX, node.peer_protocol or PROTOCOL_MAX)
-    if known >= WITH_SIDES:
+    if known >= SECOND:
         return ""
-    return (
-        f"one member of the pair speaks protocol {known}, and sides of a queue came with {WITH_SIDES}: upgrade it first"
-    )
+    return f"one member of the pair speaks protocol {known}, and {what} came with {SECOND}: upgrade it first"

@@ -13,9 +13,12 @@ from replica.core.state.outcomes import Failed
 from replica.machine import Refused, milliseconds
 from replica.machine.plan.content import check_message
 from replica.machine.plan.stage import NAME_BYTES_MAX
+from replica.node.members import LOCAL
+from replica.node.protocols import peer_lacks
 from replica.rpc.refusals import refusal
 from tandemq.ambient import monotonic_ms
 from tandemq.v1.common_pb2 import Reason
+from tandemq.v1.queue_admin_service_pb2 import REPLICATION_PRODUCER
 from tandemq.v1.queue_service_pb2 import DeliveryFormat, DequeueRequest, SettleMode
 
 if TYPE_CHECKING:
@@ -26,12 +29,28 @@ if TYPE_CHECKING:
     from replica.core.domain import Domain
     from replica.node.members import Members
     from tandemq.v1.message_pb2 import Message
+    from tandemq.v1.queue_admin_service_pb2 import QueueConfig
     from tandemq.v1.queue_service_pb2 import ConsumeOpen
 
 TTL_S_MAX = 10 * 366 * 86_400
 NANOS = 1_000_000_000
 YEAR_9999_S = 253_402_300_799
 STALE_RETRY_MS = 100
+
+
+def problem_of_peer(members: Members, domain: Domain, about: str, what: str) -> Failed | None:
+    """NEWER_FORMAT where a member of the pair is too old for `what` (decision 0106); a domain of one member alone has
+    nobody who could be.
+    """
+    lacks = peer_lacks(members.node, what) if domain.shared.name != LOCAL else ""
+    return refusal(Reason.REASON_NEWER_FORMAT, f"{about}: {lacks}") if lacks else None
+
+
+def problem_of_sides(members: Members, domain: Domain, name: str, config: QueueConfig) -> Failed | None:
+    """The same, of a queue that is to be made with these attributes."""
+    if config.replication != REPLICATION_PRODUCER:
+        return None
+    return problem_of_peer(members, domain, f"queue {name} would have sides", "sides of a queue")
 
 
 def problem_of_receiving(request: DequeueRequest | ConsumeOpen, lease_ms_max: int) -> Failed | None:

@@ -1,6 +1,6 @@
 """A pair one member of which is older: which records neither is made to read that it does not know (decision 0106).
 
-The older one is this version, which says of itself that it knows no sides of queues.
+The older one is this version, which says of itself that it speaks the first protocol alone.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from chaos.cluster import Cluster
 from tandemq import aio
 from tandemq.cli import root
 from tandemq.client.backup import take_backup
+from tandemq.config_links import Links
 from tandemq.errors import TandemqError
 from tandemq.twin import Twin
 from tandemq.v1 import queue_admin_service_pb2 as admin
@@ -38,7 +39,8 @@ class Versions:
     """A pair whose members are as old as a test says."""
 
     def __init__(self, folder: Path) -> None:
-        self.cluster = patient(folder)
+        known = {"links": Links(managers=("west=127.0.0.1:9",))}  # nobody is there, and nobody is asked
+        self.cluster = patient(folder, settings=dict.fromkeys(("a", "b"), known))
         self._programs = {name: list(self.cluster.children[name].arguments) for name in ("a", "b")}
         self.older("b")
 
@@ -66,7 +68,7 @@ async def versions(tmp_path: Path) -> AsyncIterator[Versions]:
         yield made
 
 
-async def test_no_sides_are_made_while_a_member_is_older_and_it_is_refused_once_there_are(
+async def test_nothing_newer_is_made_while_a_member_is_older_and_it_is_refused_once_there_are(
     versions: Versions, tmp_path: Path
 ) -> None:
     cluster = versions.cluster
@@ -77,11 +79,16 @@ async def test_no_sides_are_made_while_a_member_is_older_and_it_is_refused_once_
         await _with_a_backup_of_sides(cluster, tmp_path)
         for master in ("a", "b"):  # through the newer one as well as through the older one
             await _handed_to(cluster, client, master)
-            for config in (PRODUCER, SELECTED):
+            for make in (
+                lambda: client.create_queue("inputs", PRODUCER),
+                lambda: client.create_queue("inputs", SELECTED),
+                lambda: client.restore_queue("inputs", "sides.tqb"),
+                lambda: client.create_macro("all"),
+                lambda: client.create_proxy("far", "//west/orders"),
+                lambda: client.grant_right("billing", "produce", "plain"),
+            ):
                 with pytest.raises(TandemqError, match=r"NEWER_FORMAT: .*speaks protocol 1, .*came with 2: upgrade"):
-                    await client.create_queue("inputs", config)
-            with pytest.raises(TandemqError, match=r"NEWER_FORMAT: queue inputs would have sides: .*speaks protocol 1"):
-                await client.restore_queue("inputs", "sides.tqb")
+                    await make()
             await client.enqueue("plain", [b"as before"])
         assert (await client.get_queue("plain")).length == 2
         assert await versions.protocols("a") == (1, 2), "nothing that the older one does not know was made"

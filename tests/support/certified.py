@@ -95,6 +95,7 @@ class CertifiedPair:
             clock=clock,
             dispatch=member.dispatch,
             seconds_late=0.0,
+            peer_protocol=0,
             limits=member.core.shared.limits,
         )
         own, peer = member.name, member.peer_name

@@ -127,14 +127,8 @@ def _beside_queues(state: State, log_index: int, epoch: int, header: record_pb2.
         case "weights":
             apply_weights(state, header.time_ms, header.weights)
             return Applied((), [])
-        case "macro":
-            apply_macro(state, header.time_ms, header.macro)
-            return Applied((), [])
-        case "proxy":
-            apply_proxy(state, header.time_ms, header.proxy)
-            return Applied((), [])
-        case "rights":
-            apply_rights(state, log_index, header.time_ms, header.rights)
+        case "macro" | "proxy" | "rights":
+            _apply_second(state, log_index, header)
             return Applied((), [])
         case "side":
             return apply_side(state, log_index, header.time_ms, header.side)
@@ -147,6 +141,18 @@ def _beside_queues(state: State, log_index: int, epoch: int, header: record_pb2.
             state.history_id = state.history_id or header.role.history_id  # a history gets its id once
             returned = _end_units(state, header.role)
             return _role(state, header.time_ms)._replace(queue_ids=returned)
+
+
+def _apply_second(state: State, log_index: int, header: record_pb2.RecordHeader) -> None:
+    """Of the kinds that came with protocol 2: changes of what is not there at first. Sides follow their queues."""
+    state.beyond_first = True
+    match header.WhichOneof("op"):
+        case "macro":
+            apply_macro(state, header.time_ms, header.macro)
+        case "proxy":
+            apply_proxy(state, header.time_ms, header.proxy)
+        case _:
+            apply_rights(state, log_index, header.time_ms, header.rights)
 
 
 def _note_idle(state: State, queue_ids: Sequence[int]) -> None:

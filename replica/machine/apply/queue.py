@@ -91,7 +91,7 @@ def _create(state: State, time_ms: int, op: record_pb2.QueueOp) -> None:
     if config.replication == admin_pb2.REPLICATION_PRODUCER:
         queue.passed = dict.fromkeys(sorted(op.members), 0)
         state.sided[op.queue_id] = queue
-        state.had_sides = True
+        state.beyond_first = True
         if config.lockstep == admin_pb2.LOCKSTEP_SELECTED:
             queue.selection = SideOrder()
     state.ids[op.name] = op.queue_id

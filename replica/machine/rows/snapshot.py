@@ -351,7 +351,6 @@ def _derive(state: State) -> None:
             state.kept[queue.kept.queue_id] = queue
         if queue.passed is not None:
             state.sided[queue.queue_id] = queue
-            state.had_sides = True
         if queue.side is not None:
             state.own_sides[queue.queue_id] = queue
         state.owners.begin(queue)
@@ -363,6 +362,7 @@ def _derive(state: State) -> None:
         committed = (beyond[0][1] if beyond else queue.next_index) - 1
         queue.visible_index = state.stages.seen(queue.queue_id, committed)
         pending += [(log_index, queue.queue_id, first + count - 1) for log_index, first, count in beyond]
+    state.beyond_first = bool(state.sided or state.macros.by_name or state.proxies.by_name or state.rights.grants)
     state.remember_senders()
     state.pending.extend(sorted(pending))
     state.selecting.extend(sorted(selecting))

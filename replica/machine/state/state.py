@@ -54,8 +54,9 @@ class State:
         self.kept: dict[int, QueueState] = {}
         # Queues with PRODUCER replication. It follows from the queues.
         self.sided: dict[int, QueueState] = {}
-        # There was one, as far as this process knows: records of it may still be in the log.
-        self.had_sides = False
+        # There was something that members of protocol 1 do not know, as far as this process knows: a queue with sides,
+        # a macro queue, a proxy, a right. Records of it may still be in the log.
+        self.beyond_first = False
         # In a member's own domain: its sides of such queues. It follows from the queues too.
         self.own_sides: dict[int, QueueState] = {}
         # What principals keep. It follows from the queues and their producers.

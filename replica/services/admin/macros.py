@@ -19,6 +19,7 @@ from replica.rpc.requests import Context, parse
 from replica.services import forward
 from replica.services.admin.members_elsewhere import way_made
 from replica.services.admin.ordered import identity, ordered
+from replica.services.checks import problem_of_peer
 from replica.services.which_domain import taken_elsewhere
 from tandemq.v1 import macro_service_pb2 as pb
 from tandemq.v1.common_pb2 import Reason
@@ -67,7 +68,13 @@ class MacroHandlers:
             await abort(context, problem)
         request_id, digest = await identity("create macro", parsed, context)
         call = MacroCall(CREATE, parsed.name, request_id, digest, parsed.relationship, parsed.policy)
-        return await self._change("CreateMacro", parsed, request, context, call, lambda: home, pb.CreateMacroResponse)
+
+        async def known(domain: Domain) -> Failed | None:
+            return problem_of_peer(self.members, domain, f"macro queue {parsed.name}", "macro queues")
+
+        return await self._change(
+            "CreateMacro", parsed, request, context, call, lambda: home, pb.CreateMacroResponse, beforehand=known
+        )
 
     async def add(self, request: bytes, context: Context) -> bytes:
         """See MacroService.AddMember."""

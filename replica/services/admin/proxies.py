@@ -18,6 +18,7 @@ from replica.rpc.requests import Context, parse
 from replica.services import forward
 from replica.services.admin.ordered import identity
 from replica.services.answers import Answered, header_of
+from replica.services.checks import problem_of_peer
 from replica.services.elsewhere import onward_of, problem_of_target
 from replica.services.which_domain import taken_elsewhere
 from tandemq.ambient import monotonic_ms
@@ -78,6 +79,9 @@ class ProxyHandlers:
             await abort(context, problem)
 
         async def local(domain: Domain) -> Answered:
+            if (problem := problem_of_peer(self.members, domain, f"proxy {parsed.name}", "proxies")) is not None:
+                return problem
+
             def reply(done: QueueDone) -> pb.CreateProxyResponse:
                 return pb.CreateProxyResponse(proxy=self._named(domain, parsed.name), duplicate=done.duplicate)
 

@@ -17,13 +17,13 @@ from replica.machine.state.system_names import target_of
 from replica.node.attached import AttachedClients
 from replica.node.counting import until_committed
 from replica.node.members import LOCAL, MAIN
-from replica.node.protocols import peer_lacks_sides
 from replica.rpc.handlers import generic_handler
 from replica.rpc.refusals import abort, refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, fingerprint_of, parse
 from replica.services import forward
 from replica.services.admin.owners import check_owner_of_new, check_owner_stays, owner_of_new
 from replica.services.answers import Answered, FutureWaiter, header_of
+from replica.services.checks import problem_of_sides
 from replica.services.peer_clients import asks_for_own, peer_counts
 from replica.services.which_domain import check_domain, domain_for, home_of_new, taken_elsewhere
 from tandemq.peer.v1.record_pb2 import QueueAction
@@ -111,8 +111,8 @@ class AdminHandlers:
             config.CopyFrom(parsed.config)
             config.domain = at.shared.name
             config.owner = owner_of_new(self.members.access, parsed.config, context)
-            if config.replication == pb.REPLICATION_PRODUCER and (lacks := peer_lacks_sides(self.members.node)):
-                return refusal(Reason.REASON_NEWER_FORMAT, f"queue {parsed.name} would have sides: {lacks}")
+            if (problem := problem_of_sides(self.members, at, parsed.name, config)) is not None:
+                return problem
             if not config.replication:
                 config.replication = pb.REPLICATION_NONE if at.shared.name == LOCAL else pb.REPLICATION_FULL
             call = QueueCall(

@@ -19,12 +19,12 @@ from replica.core.state.calls import PendingCall, PendingEnqueue
 from replica.core.state.outcomes import EnqueueDone, Failed, Moved, QueueDone
 from replica.machine import EnqueueCall, QueueCall, Refused, columns_of
 from replica.node.members import LOCAL, MAIN
-from replica.node.protocols import peer_lacks_sides
 from replica.offline.refill import QueueSource, open_queue
 from replica.rpc.refusals import refusal
 from replica.rpc.requests import Context, check_request_id, fingerprint, parse
 from replica.services import forward
 from replica.services.answers import Answered, FutureWaiter, header_of
+from replica.services.checks import problem_of_sides
 from storage.errors import CorruptRecord, NewerFormat, StorageError
 from storage.records import verify_stored
 from tandemq.peer.v1.record_pb2 import QueueAction
@@ -199,8 +199,8 @@ class RestoreHandlers:
             )
             return refusal(Reason.REASON_INVALID_STATE, f"{text}; create it there, close it, and repeat the call")
         config = _config_in(name, source.config)
-        if config.replication == pb.REPLICATION_PRODUCER and (lacks := peer_lacks_sides(members.node)):
-            return refusal(Reason.REASON_NEWER_FORMAT, f"queue {asked.name} would have sides: {lacks}")
+        if (problem := problem_of_sides(members, at, asked.name, config)) is not None:
+            return problem
         holders = [members.member] if name == LOCAL else sorted({members.member, members.peer} - {""})
         machine = at.shared.machine
         assert machine is not None

@@ -18,6 +18,7 @@ from replica.rpc.requests import Context, parse
 from replica.services import forward
 from replica.services.admin.ordered import identity, ordered
 from replica.services.answers import Answered, header_of
+from replica.services.checks import problem_of_peer
 from replica.services.guard import names_of
 from replica.services.right_answers import decision, grant_of
 from tandemq.v1 import rights_service_pb2 as pb
@@ -83,8 +84,11 @@ class RightHandlers:
             version = found.version if found is not None else machine.state.rights.version
             return reply_of(version=version, duplicate=done.duplicate)
 
-        home = self.access.home
-        return await ordered(self.admin, f"RightsService/{method}", request, context, lambda: home, call, reply)
+        async def known(domain: Domain) -> Failed | None:
+            return problem_of_peer(self.members, domain, "a right cannot be granted or revoked", "rights")
+
+        home, path = self.access.home, f"RightsService/{method}"
+        return await ordered(self.admin, path, request, context, lambda: home, call, reply, beforehand=known)
 
     async def list(self, request: bytes, context: Context) -> bytes:
         """See RightsService.ListRights."""
