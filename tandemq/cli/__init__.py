@@ -61,6 +61,19 @@ SERVERS = frozenset({"serve", "witness"})
 """Those whose process is a member's or a witness's, for as long as that lives."""
 
 
+EXIT_CODES = "Exit codes: 0 done, 1 failed or refused, 2 usage, 3 unreachable, 4 timed out."
+
+
+def stating_exit_codes(command: click.Command, inherited: str = EXIT_CODES) -> click.Command:
+    """The same, and those below it: the help of each has all of them, its own or its group's."""
+    if "Exit codes:" not in (command.help or ""):
+        command.epilog = command.epilog or inherited
+    if isinstance(command, click.Group):
+        for each in command.commands.values():
+            stating_exit_codes(each, command.epilog or inherited)
+    return command
+
+
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are asked for."""
 
@@ -78,7 +91,7 @@ class LazyGroup(click.Group):
                 importlib.import_module("grpc")
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
-        return command
+        return stating_exit_codes(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -119,7 +132,11 @@ def _escaped_errors() -> Iterator[None]:
         raise
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog=EXIT_CODES,
+)
 def root() -> None:
     """Tandemq: a fault-tolerant queue service in which two managers keep every queue.
 
@@ -129,8 +146,6 @@ def root() -> None:
              tandemq queue create orders
              tandemq msg send orders hello
              tandemq msg receive orders --ack
-
-    Exit codes: 0 done, 1 failed or refused, 2 usage, 3 unreachable, 4 timed out.
     """
 
 

@@ -26,12 +26,12 @@ HELD, NOT_HELD, REFUSED, WENT_WRONG = 0, 1, 2, 3
 STARTING_S, POLL_S = 60.0, 0.1  # `tandemq dev` gives up by itself before that
 
 
-@click.group()
+@click.group(
+    epilog="Exit codes: 0 everything held, 1 something did not, 2 refused, given up to spare the pair, or stopped by a "
+    "signal and healed, 3 the drill itself went wrong, proved nothing, or could not heal."
+)
 def drill() -> None:
     """Hurt a pair on purpose, under load, and get a verdict.
-
-    Exit codes: 0 everything held, 1 something did not, 2 refused, given up to spare the pair, or stopped by a signal
-    and healed, 3 the drill itself went wrong, proved nothing, or could not heal.
 
     \b
     Example: tandemq drill list

@@ -33,13 +33,15 @@ EXIT_CODES = MappingProxyType(
 )
 
 
-@click.group()
+@click.group(
+    epilog="Exit codes: 0 done, 1 failed or refused, 2 usage, 3 unreachable, 4 timed out, 5 the audit found "
+    "violations, or verify found damage."
+)
 def pipeline() -> None:
     """Keep everything that happened on the queues as data, with Spark: follow it, audit it, draw it.
 
     Needs `pip install 'tandemq[spark]'` and Java 17. docs/SPARK.md has the keys of the file and the columns of the
-    lake. Exit codes: 0 done, 1 failed or refused, 2 usage, 3 unreachable, 4 timed out, 5 the audit found violations,
-    or verify found damage.
+    lake.
 
     \b
     Example: tandemq pipeline config > pipeline.toml

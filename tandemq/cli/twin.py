@@ -27,11 +27,9 @@ DIFFER = 5
 COLUMNS = ("name", "member", "running", "version", "passed", "behind", "began_at", "host", "pid")
 
 
-@click.group()
+@click.group(epilog="Exit codes: 0 done, 1 failed or refused, 2 usage, 3 unreachable, 4 timed out, 5 the twins differ.")
 def twin() -> None:
     """Two processes that do the same, one at each member of a pair (docs/TWINS.md).
-
-    Exit codes: 0, 1 failed, 2 usage, 3 nobody answers, 4 too late, 5 the twins differ.
 
     \b
     Example: tandemq twin status flights

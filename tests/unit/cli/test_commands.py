@@ -61,6 +61,15 @@ def test_every_command_has_help_with_an_example(runner: CliRunner, path: tuple[s
     assert not broken, "an example is a line each, to be copied"
 
 
+@pytest.mark.parametrize("path", [path for path, _ in LEAVES], ids=" ".join)
+def test_every_command_says_its_exit_codes(runner: CliRunner, path: tuple[str, ...]) -> None:
+    said = " ".join(runner.invoke(root, [*path, "--help"]).output.split())
+    assert said.count("Exit codes: 0 ") == 1
+    codes = set(re.findall(r"\b\d\b", said.partition("Exit codes:")[2]))
+    assert {"0", "1", "2"} <= codes
+    assert ("5" in codes) == (path[0] in ("twin", "pipeline", "doctor"))
+
+
 def test_the_list_of_commands_loads_none_of_them() -> None:
     code = "import sys, tandemq.cli as c; c.root(['--help'], standalone_mode=False); print(sorted(sys.modules))"
     output = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
