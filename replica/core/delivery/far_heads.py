@@ -11,7 +11,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica.core.state.effects import AskFar
-from replica.core.state.far_runs import FarRun, count_of, left_of
+from replica.core.state.far_runs import FarRun, Gone, count_of
 from replica.core.state.outcomes import FarLease
 from replica.machine.plan.fan_in import FarHead
 from tandemq.far_leases import far_lease
@@ -137,20 +137,20 @@ class FarMember:
                 break
             taken.append(run)
             most, room_bytes = most - count, room_bytes - size
-        self.held -= (count := count_of(taken))
-        self._alike = max(0, self._alike - count)
+        gone = count_of(taken)
+        self.held, self._alike = self.held - gone, max(0, self._alike - gone)
         if not self.heads and self.state == HEARD:
             self.state = IDLE  # whether there are more nobody knows
         return tuple(taken)
 
     def drop(self, lease_id: int, gone: Sequence[Range] | None) -> int:
         """These (first index, count) are leased there no more, or all of that lease; how many of them were here."""
-        left, was = list[FarRun](), self.held
+        left, was, lost = list[FarRun](), self.held, Gone(gone or ())
         for run in self.heads:
             if run.lease_id != lease_id:
                 left.append(run)
             elif gone is not None:
-                left += left_of([run], gone)
+                left += run.without(lost)
         self.heads = deque(left)
         self._counted()
         self.count(returned=was - self.held)

@@ -4,7 +4,8 @@ apart by two numbers: no body is copied. Never asks that manager anything.
 
 from __future__ import annotations
 
-from itertools import groupby
+from bisect import bisect_right
+from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,6 +15,21 @@ if TYPE_CHECKING:
     from tandemq.v1.message_pb2 import DeliveredSegment, MessageBatch
 
     Range = tuple[int, int]
+
+
+class Gone:
+    """Ordering indexes that are in any of some ranges (first, count). Another manager names them: they may be many,
+    overlap, and have no end, so that looking for one must not go through all.
+    """
+
+    def __init__(self, ranges: Iterable[Range]) -> None:
+        known = sorted(ranges)
+        self._firsts = [first for first, _ in known]
+        self._ends = list(accumulate((first + count for first, count in known), max))
+
+    def __contains__(self, index: int) -> bool:
+        at = bisect_right(self._firsts, index)
+        return at > 0 and index < self._ends[at - 1]
 
 
 class FarRun(NamedTuple):
@@ -62,10 +78,9 @@ class FarRun(NamedTuple):
 
     def fits(self, most: int, bytes_max: int) -> tuple[int, int]:
         """How many of its messages are that many at most, and have that many bytes at most; and their bytes."""
-        if (
-            self.size <= most and len(self.segment.batch) <= bytes_max
-        ):  # nearly always, and known without a look at them
-            return self.size, len(self.segment.batch)
+        whole = len(self.segment.batch)
+        if self.size <= most and whole <= bytes_max:  # nearly always, and known without a look at them
+            return self.size, whole
         found, sizes = 0, 0
         for payload in self.batch.payloads[self.start : self.end][:most]:
             if sizes + len(payload) > bytes_max:
@@ -78,12 +93,11 @@ class FarRun(NamedTuple):
         assert 0 < count < self.size, "the whole is no part"
         return self._replace(end=self.start + count), self._replace(start=self.start + count)
 
-    def without(self, gone: Sequence[Range]) -> Iterator[FarRun]:
-        """What is left of it where messages of these indexes (first, count) are not there any more."""
-        places = range(self.start, self.end)
-        is_gone = [any(first <= self.index_at(place) < first + count for first, count in gone) for place in places]
-        for lost, group in groupby(zip(is_gone, places, strict=True), key=itemgetter(0)):
-            if not lost:
+    def without(self, gone: Gone) -> Iterator[FarRun]:
+        """What is left of it where messages of these indexes are not there any more."""
+        places = ((self.index_at(place) in gone, place) for place in range(self.start, self.end))
+        for is_gone, group in groupby(places, key=itemgetter(0)):
+            if not is_gone:
                 left = [place for _, place in group]
                 yield self._replace(start=left[0], end=left[-1] + 1)
 
@@ -95,6 +109,5 @@ def count_of(runs: Iterable[FarRun]) -> int:
 
 def left_of(runs: Iterable[FarRun], gone: Sequence[Range]) -> list[FarRun]:
     """Those that are in none of these ranges (first index, count)."""
-    if not gone:
-        return list(runs)
-    return [left for run in runs for left in run.without(gone)]
+    lost = Gone(gone)
+    return [left for run in runs for left in run.without(lost)] if gone else list(runs)

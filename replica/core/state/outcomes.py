@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from replica.core.state.far_runs import count_of
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -133,7 +135,7 @@ class FarLease(NamedTuple):
     @property
     def size(self) -> int:
         """Messages."""
-        return sum(run.size for run in self.runs)
+        return count_of(self.runs)
 
 
 class SettleDone(NamedTuple):
