@@ -12,6 +12,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from chaos.sim.clients.takers import VERBS
+from chaos.sim.draw.sheet import Sheet
 from chaos.sim.pair.plan import OWNED, Call, ClientPlan, Value
 
 CALLS = 60
@@ -69,7 +70,7 @@ def with_changes(
 def with_groups(clients: tuple[ClientPlan, ...], stream: random.Random, safety_ms: int) -> tuple[ClientPlan, ...]:
     """The same, and beside them those of a queue that keeps the order of groups."""
     drawing = _Draw(stream, safety_ms, 0)
-    drawing.found = list(clients)
+    drawing.sheet.found = list(clients)
     drawing.numbers = 1 + max(int(client.args.get("number", -1)) for client in clients)
     return drawing.grouped()
 
@@ -80,14 +81,14 @@ class _Draw:
     def __init__(self, stream: random.Random, safety_ms: int, handoffs: int, kinds: Mapping[str, str] = KINDS) -> None:
         self.stream, self.safety_ms, self.handoffs, self.kinds = stream, safety_ms, handoffs, kinds
         self.numbers = 0
-        self.found: list[ClientPlan] = []
+        self.sheet = Sheet(stream, safety_ms, DEATH_SHARE)
 
     def all(self) -> tuple[ClientPlan, ...]:
         chance = self.stream.random
         extra = [name for name in self.kinds if chance() < SHARE]
         setup = [Call(0, "create", {"queue": "q"})]
         setup += [Call(0, "create", {"queue": name, "kind": self.kinds[name]}) for name in extra]
-        self.found.append(ClientPlan("setup", "setup", tuple(setup)))
+        self.sheet.found.append(ClientPlan("setup", "setup", tuple(setup)))
         streams, callers = self.stream.choice(((1, 0), (1, 1), (2, 0), (2, 1), (0, 2), (1, 1)))
         left = CALLS - 6 * len(extra)
         for _ in range(streams):
@@ -105,38 +106,26 @@ class _Draw:
         for _ in range(self.stream.choice((0, 0, 1, 1, 2))):
             self._taker("q", 6)
         if chance() < 0.3:
-            self._add("browser", tuple(Call(at_ms, "browse", {"from": 0, "max": 0}) for at_ms in self._times(3)))
+            self.sheet.add(
+                "browser", tuple(Call(at_ms, "browse", {"from": 0, "max": 0}) for at_ms in self.sheet.times(3))
+            )
         if chance() < 0.4 or self.handoffs:
             self._admin()
         if chance() < 0.3:
             self._owner()
-        return tuple(self.found)
+        return tuple(self.sheet.found)
 
     def grouped(self) -> tuple[ClientPlan, ...]:
         made = Call(0, "create", {"queue": GROUPED, "kind": "ordered"})
-        setup = self.found[0]
-        self.found[0] = replace(setup, calls=(*setup.calls, made))
+        setup = self.sheet.found[0]
+        self.sheet.found[0] = replace(setup, calls=(*setup.calls, made))
         for _ in range(self.stream.choice((1, 2, 2))):
             self.stream.choice((self._producer, self._caller))(GROUPED, 12)
         for _ in range(self.stream.choice((0, 1, 2))):
             self._consumer(GROUPED)
         for _ in range(self.stream.choice((1, 2))):
             self._taker(GROUPED, 8)
-        return tuple(self.found)
-
-    def _times(self, count: int) -> list[int]:
-        return sorted(self.stream.randrange(self.safety_ms) for _ in range(count))
-
-    def _add(self, role: str, calls: tuple[Call, ...], args: dict[str, Value] | None = None) -> None:
-        name = f"{role}{sum(1 for each in self.found if each.role == role)}"
-        given: dict[str, Value] = {"first": self.stream.choice("ab"), "follow": self.stream.random() < 0.7}
-        self.found.append(ClientPlan(name, role, calls, given | (args or {})))
-
-    def _with_deaths(self, calls: list[Call]) -> tuple[Call, ...]:
-        if self.stream.random() < DEATH_SHARE:
-            down_ms = self.stream.choice((5, 100, 1500))
-            calls.append(Call(self.stream.randrange(self.safety_ms), "die", {"down_ms": down_ms}))
-        return tuple(sorted(calls, key=lambda call: call.at_ms))
+        return tuple(self.sheet.found)
 
     def _sending(self, queue: str) -> dict[str, Value]:
         args: dict[str, Value] = {"number": self.numbers, "queue": queue}
@@ -154,15 +143,15 @@ class _Draw:
         return args
 
     def _producer(self, queue: str, count: int) -> None:
-        calls = [Call(at_ms, "send", self._given(queue)) for at_ms in self._times(count)]
-        self._add("producer", self._with_deaths(calls), self._sending(queue))
+        calls = [Call(at_ms, "send", self._given(queue)) for at_ms in self.sheet.times(count)]
+        self.sheet.add("producer", self.sheet.with_deaths(calls), self._sending(queue))
 
     def _caller(self, queue: str, count: int) -> None:
         calls = []
-        for at_ms in self._times(count):
+        for at_ms in self.sheet.times(count):
             again = self.stream.choice(("", "", "here", "a", "b"))
             calls.append(Call(at_ms, "enqueue", self._given(queue) | {"again": again}))
-        self._add("caller", self._with_deaths(calls), self._sending(queue))
+        self.sheet.add("caller", self.sheet.with_deaths(calls), self._sending(queue))
 
     def _verb(self) -> dict[str, Value]:
         then = self.stream.choice(VERBS) if self.stream.random() < 0.5 else "ack"
@@ -174,32 +163,32 @@ class _Draw:
     def _consumer(self, queue: str) -> None:
         calls = [Call(0, "take", self._verb()) for _ in range(8)]
         args = self._leasing(queue) | {"credit": self.stream.choice((1, 5, 20)), "named": self.stream.random() < 0.8}
-        self._add("consumer", self._with_deaths(calls), args)
+        self.sheet.add("consumer", self.sheet.with_deaths(calls), args)
 
     def _taker(self, queue: str, count: int) -> None:
         calls = []
-        for at_ms in self._times(count):
+        for at_ms in self.sheet.times(count):
             again = self.stream.choice(("", "", "here", "a", "b"))
             most, wait_ms = self.stream.choice((1, 3, 10)), self.stream.choice((0, 0, 100, 1000))
             args: dict[str, Value] = {"max": most, "wait_ms": wait_ms, "again": again}
             calls.append(Call(at_ms, "take", args | self._verb()))
-        self._add("taker", self._with_deaths(calls), self._leasing(queue))
+        self.sheet.add("taker", self.sheet.with_deaths(calls), self._leasing(queue))
 
     def _admin(self) -> None:
         calls = [
             Call(
                 at_ms, "handoff", {"via": self.stream.choice(("a", "b", "both")), "dry_run": self.stream.random() < 0.2}
             )
-            for at_ms in self._times(self.handoffs or self.stream.choice((1, 2, 4)))
+            for at_ms in self.sheet.times(self.handoffs or self.stream.choice((1, 2, 4)))
         ]
         for start in range(0, len(calls), ORDERS_EACH):  # several: one waits for the answer to its order
-            self._add("admin", (*calls[start : start + ORDERS_EACH], Call(self.safety_ms, "list")))
+            self.sheet.add("admin", (*calls[start : start + ORDERS_EACH], Call(self.safety_ms, "list")))
 
     def _owner(self) -> None:
         calls = [Call(0, "create")]
-        for at_ms in self._times(10):
+        for at_ms in self.sheet.times(10):
             kind = self.stream.choice(STEPS)
             calls.append(Call(at_ms, kind, {"count": self.stream.choice((1, 3)), "max": self.stream.choice((1, 5))}))
         args: dict[str, Value] = {"number": self.numbers, "queue": OWNED}
         self.numbers += 1
-        self._add("owner", tuple(calls), args)
+        self.sheet.add("owner", tuple(calls), args)

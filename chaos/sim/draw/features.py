@@ -8,6 +8,7 @@ import random
 from dataclasses import replace
 
 from chaos.sim.clients.requests import REPLIES
+from chaos.sim.draw.sheet import Sheet
 from chaos.sim.pair.books import ANSWERS, DROPPING, MOVING, REACTIVE, REQUESTS
 from chaos.sim.pair.plan import Call, ClientPlan, Value
 
@@ -36,10 +37,10 @@ def draw_letters(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tu
         drawing.consumer(WORK)
     if stream.random() < 0.8:
         drawing.sweeper(LETTERS if is_named else f"{WORK}.dead")
-    drawing.admin(handoffs)
+    drawing.sheet.hand_over(handoffs)
     if stream.random() < 0.3:  # drawn last: all else is as it is without
         drawing.limit(WORK, stream.choice((3, 6)))
-    return tuple(drawing.found)
+    return tuple(drawing.sheet.found)
 
 
 def draw_requests(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
@@ -57,8 +58,8 @@ def draw_requests(stream: random.Random, safety_ms: int, handoffs: int = 0) -> t
     drawing.taker(NEWS, 5)
     if stream.random() < 0.4:
         drawing.taker(ANSWERED, 4)
-    drawing.admin(handoffs)
-    return tuple(drawing.found)
+    drawing.sheet.hand_over(handoffs)
+    return tuple(drawing.sheet.found)
 
 
 def draw_reactions(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
@@ -73,8 +74,8 @@ def draw_reactions(stream: random.Random, safety_ms: int, handoffs: int = 0) -> 
         drawing.consumer(WORK)
     for _ in range(stream.choice((1, 2, 2))):
         drawing.reactor()
-    drawing.admin(handoffs)
-    return tuple(drawing.found)
+    drawing.sheet.hand_over(handoffs)
+    return tuple(drawing.sheet.found)
 
 
 def draw_gathering(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tuple[ClientPlan, ...]:
@@ -86,15 +87,15 @@ def draw_gathering(stream: random.Random, safety_ms: int, handoffs: int = 0) -> 
         drawing.taker(WORK, 8)
     if stream.random() < 0.5:
         drawing.consumer(WORK)
-    drawing.admin(handoffs)
-    return tuple(drawing.found)
+    drawing.sheet.hand_over(handoffs)
+    return tuple(drawing.sheet.found)
 
 
 class _Draw:
     def __init__(self, stream: random.Random, safety_ms: int) -> None:
         self.stream, self.safety_ms = stream, safety_ms
         self.numbers = 0
-        self.found: list[ClientPlan] = []
+        self.sheet = Sheet(stream, safety_ms, DEATH_SHARE)
 
     def make_letters(self, *, is_named: bool) -> None:
         pick = self.stream.choice
@@ -147,18 +148,18 @@ class _Draw:
                     args["ttl_ms"] = pick((300, 2_000))
                 pick(calls).append(Call(from_ms + self.stream.randrange(1_500), "enqueue", args))
         for each in calls:
-            self._add("poster", self._with_deaths(each), {"queue": WORK, "number": self._number()})
+            self.sheet.add("poster", self.sheet.with_deaths(each), {"queue": WORK, "number": self._number()})
 
     def reactor(self) -> None:
         pick = self.stream.choice
         calls = []
-        for at_ms in self._times(9):
+        for at_ms in self.sheet.times(9):
             args: dict[str, Value] = {"line": f"line-{self.stream.randrange(GROUPS)}", "again": pick(AGAIN)}
             args["everything"] = pick((True, False))
             if kept_ms := pick((0, 0, 300, 2_000)):
                 args["kept_ms"] = kept_ms
             calls.append(Call(at_ms, pick(("cancel", "move", "change", "change")), args))
-        self._add("reactor", self._with_deaths(calls), {"queue": WORK})
+        self.sheet.add("reactor", self.sheet.with_deaths(calls), {"queue": WORK})
 
     def make_requests(self) -> None:
         pick = self.stream.choice
@@ -176,20 +177,20 @@ class _Draw:
 
     def limit(self, queue: str, holds: int) -> None:
         """A full one refuses what comes."""
-        setup = self.found[0]
+        setup = self.sheet.found[0]
         calls = (
             replace(each, args=each.args | {"holds": holds}) if each.args["queue"] == queue else each
             for each in setup.calls
         )
-        self.found[0] = replace(setup, calls=tuple(calls))
+        self.sheet.found[0] = replace(setup, calls=tuple(calls))
 
     def _setup(self, queues: list[dict[str, Value]]) -> None:
-        self.found.append(ClientPlan("setup", "setup", tuple(Call(0, "create", args) for args in queues)))
+        self.sheet.found.append(ClientPlan("setup", "setup", tuple(Call(0, "create", args) for args in queues)))
 
     def poster(self, queue: str, count: int, *, is_reactive: bool = False) -> None:
         pick, chance = self.stream.choice, self.stream.random
         calls = []
-        for at_ms in self._times(count):
+        for at_ms in self.sheet.times(count):
             args: dict[str, Value] = {"count": pick((1, 1, 2, 5)), "again": pick(("", "", "", "here", "a", "b"))}
             if queue == WORK and chance() < 0.4:
                 args["delay_ms"] = pick((20, 300, 1_500))
@@ -204,20 +205,20 @@ class _Draw:
             if is_reactive and chance() < 0.2:
                 args["inert"] = True
             calls.append(Call(at_ms, "enqueue", args))
-        self._add("poster", self._with_deaths(calls), {"queue": queue, "number": self._number()})
+        self.sheet.add("poster", self.sheet.with_deaths(calls), {"queue": queue, "number": self._number()})
 
     def taker(self, queue: str, count: int) -> None:
-        self._add("taker", self._with_deaths(self._takes(count, VERBS)), self._leasing(queue))
+        self.sheet.add("taker", self.sheet.with_deaths(self._takes(count, VERBS)), self._leasing(queue))
 
     def consumer(self, queue: str) -> None:
         calls = [Call(0, "take", self._verb(VERBS)) for _ in range(8)]
         args = self._leasing(queue) | {"credit": self.stream.choice((1, 5)), "named": self.stream.random() < 0.8}
-        self._add("consumer", self._with_deaths(calls), args)
+        self.sheet.add("consumer", self.sheet.with_deaths(calls), args)
 
     def sweeper(self, letters: str) -> None:
         pick = self.stream.choice
         calls = []
-        for at_ms in self._times(6):
+        for at_ms in self.sheet.times(6):
             again = pick(("", "here", "a", "b"))
             moves: tuple[tuple[str, dict[str, Value]], ...] = (
                 ("redrive", {"from": letters}),
@@ -228,37 +229,30 @@ class _Draw:
             )
             kind, args = pick(moves)
             calls.append(Call(at_ms, kind, args | {"again": again}))
-        self._add("sweeper", self._with_deaths(calls), {})
+        self.sheet.add("sweeper", self.sheet.with_deaths(calls), {})
 
     def requester(self) -> None:
         calls = []
-        for at_ms in self._times(7):
+        for at_ms in self.sheet.times(7):
             args: dict[str, Value] = {"again": self.stream.choice(("", "here", "a", "b"))}
             args["wait_ms"] = self.stream.choice((0, 0, 300))
             if self.stream.random() < 0.5:
                 args["reply_to"] = ANSWERED
             calls.append(Call(at_ms, "request", args))
-        self._add("requester", self._with_deaths(calls), {"queue": ASKED, "number": self._number()})
+        self.sheet.add("requester", self.sheet.with_deaths(calls), {"queue": ASKED, "number": self._number()})
 
     def responder(self) -> None:
         args = self._leasing(ASKED) | {"number": self._number()}
-        self._add("responder", self._with_deaths(self._takes(8, REPLIES)), args)
+        self.sheet.add("responder", self.sheet.with_deaths(self._takes(8, REPLIES)), args)
 
     def answerer(self) -> None:
         calls = [Call(0, "take", self._verb(REPLIES)) for _ in range(8)]
         args = self._leasing(ASKED) | {"number": self._number(), "credit": self.stream.choice((1, 5)), "named": True}
-        self._add("answerer", self._with_deaths(calls), args)
-
-    def admin(self, handoffs: int) -> None:
-        if handoffs or self.stream.random() < 0.4:
-            via = [self.stream.choice(("a", "b", "both")) for _ in range(handoffs or self.stream.choice((1, 2)))]
-            times = self._times(len(via))
-            calls = [Call(at, "handoff", {"via": each, "dry_run": False}) for at, each in zip(times, via, strict=True)]
-            self._add("admin", tuple(calls), {})
+        self.sheet.add("answerer", self.sheet.with_deaths(calls), args)
 
     def _takes(self, count: int, verbs: tuple[str, ...]) -> list[Call]:
         calls = []
-        for at_ms in self._times(count):
+        for at_ms in self.sheet.times(count):
             most, wait_ms = self.stream.choice((1, 3, 10)), self.stream.choice((0, 100, 1_000))
             args: dict[str, Value] = {"max": most, "wait_ms": wait_ms, "again": self.stream.choice(("", "", "a", "b"))}
             calls.append(Call(at_ms, "take", args | self._verb(verbs)))
@@ -276,17 +270,3 @@ class _Draw:
     def _number(self) -> int:
         self.numbers += 1
         return self.numbers - 1
-
-    def _times(self, count: int) -> list[int]:
-        return sorted(self.stream.randrange(self.safety_ms) for _ in range(count))
-
-    def _add(self, role: str, calls: tuple[Call, ...], args: dict[str, Value]) -> None:
-        name = f"{role}{sum(1 for each in self.found if each.role == role)}"
-        given: dict[str, Value] = {"first": self.stream.choice("ab"), "follow": self.stream.random() < 0.7}
-        self.found.append(ClientPlan(name, role, calls, given | args))
-
-    def _with_deaths(self, calls: list[Call]) -> tuple[Call, ...]:
-        if self.stream.random() < DEATH_SHARE:
-            down_ms = self.stream.choice((5, 100, 1_500))
-            calls.append(Call(self.stream.randrange(self.safety_ms), "die", {"down_ms": down_ms}))
-        return tuple(sorted(calls, key=lambda call: call.at_ms))

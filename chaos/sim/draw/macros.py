@@ -6,8 +6,8 @@ Some members are small, one is closed for a while, and one leaves and comes back
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
+from chaos.sim.draw.sheet import Sheet
 from chaos.sim.judges.macro_points import MACRO, RANKED
 from chaos.sim.pair.plan import Call, ClientPlan, Value
 
@@ -47,17 +47,17 @@ def draw_macros(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tup
         drawing.taker(beside)
     if stream.random() < 0.7:
         drawing.shuffler(closed)
-    drawing.admin(handoffs)
+    drawing.sheet.hand_over(handoffs)
     if stream.random() < 0.5:
         drawing.weigher()
-    return tuple(drawing.found)
+    return tuple(drawing.sheet.found)
 
 
 class _Draw:
     def __init__(self, stream: random.Random, safety_ms: int) -> None:
         self.stream, self.safety_ms = stream, safety_ms
         self.numbers = 0
-        self.found: list[ClientPlan] = []
+        self.sheet = Sheet(stream, safety_ms, DEATH_SHARE)
         self.members = MEMBERS[: stream.choice((2, 3, 3, 4))]
         self.sending = [f"in{number}" for number in range(stream.choice((1, 1, 2)))]
         self.giving = {f"out{number}": stream.choice(GIVING) for number in range(stream.choice((1, 1, 2)))}
@@ -79,12 +79,12 @@ class _Draw:
             priorities = " ".join(str(pick((0, 5, 9))) for _ in order)
             made: dict[str, Value] = {"queue": name, "producer": is_sent, "policy": policy}
             calls.append(Call(0, MACRO, made | {"members": " ".join(order), "priorities": priorities}))
-        self.found.append(ClientPlan("setup", "setup", tuple(calls)))
+        self.sheet.found.append(ClientPlan("setup", "setup", tuple(calls)))
 
     def sender(self, macro: str) -> None:
         pick = self.stream.choice
         is_stream, calls = self.stream.random() < 0.4, []
-        for at_ms in self._times(12):
+        for at_ms in self.sheet.times(12):
             args: dict[str, Value] = {"count": pick((1, 1, 2, 3, 6)), "group": self.stream.randrange(GROUPS)}
             if self.has_priorities:
                 args["priority"] = pick((4, 4, 4, 8))
@@ -92,50 +92,43 @@ class _Draw:
                 args["again"] = pick(AGAIN)
             calls.append(Call(at_ms, "send" if is_stream else "enqueue", args))
         role = "producer" if is_stream else "caller"
-        self._add(role, self._with_deaths(calls), {"queue": macro, "number": self._number()})
+        self.sheet.add(role, self.sheet.with_deaths(calls), {"queue": macro, "number": self._number()})
 
     def taker(self, queue: str) -> None:
         pick, calls = self.stream.choice, []
-        for at_ms in self._times(10):
+        for at_ms in self.sheet.times(10):
             args: dict[str, Value] = {"max": pick((1, 2, 5)), "wait_ms": pick((0, 0, 200)), "again": pick(AGAIN)}
             calls.append(Call(at_ms, "take", args | self._verb()))
-        self._add("taker", self._with_deaths(calls), {"queue": queue, "lease_ms": pick((200, 700, 2_000))})
+        self.sheet.add("taker", self.sheet.with_deaths(calls), {"queue": queue, "lease_ms": pick((200, 700, 2_000))})
 
     def consumer(self, macro: str) -> None:
         calls = [Call(0, "take", self._verb()) for _ in range(8)]
         args: dict[str, Value] = {"queue": macro, "lease_ms": self.stream.choice((200, 700, 2_000))}
         args |= {"credit": self.stream.choice((1, 3, 10)), "named": self.stream.random() < 0.8}
-        self._add("consumer", self._with_deaths(calls), args)
+        self.sheet.add("consumer", self.sheet.with_deaths(calls), args)
 
     def shuffler(self, member: str) -> None:
         """One member is closed, and now and then stays so to the end: the others are emptied all the same."""
         pick, calls = self.stream.choice, []
-        times = self._times(2 * pick((1, 2)) + pick((0, 1)))
+        times = self.sheet.times(2 * pick((1, 2)) + pick((0, 1)))
         for place, at_ms in enumerate(times):
             calls.append(Call(at_ms, ("close", "open")[place % 2], {"member": member}))
         if self.stream.random() < 0.5 and len(self.members) > 2:
             out = pick([each for each in self.members if each != member])
             macro = pick((*self.sending, *self.giving))
-            first, second = self._times(2)
+            first, second = self.sheet.times(2)
             calls.append(Call(first, "remove", {"member": out, "macro": macro}))
             calls.append(Call(second, "add", {"member": out, "macro": macro, "priority": pick((0, 9))}))
-        self._add("shuffler", self._with_deaths(calls), {})
+        self.sheet.add("shuffler", self.sheet.with_deaths(calls), {})
 
     def weigher(self) -> None:
         """Tables of weights under the name of a macro queue, each valid for a while."""
         pick, name, calls = self.stream.choice, self.stream.choice(self.sending), []
-        for at_ms in self._times(pick((1, 2, 3))):
+        for at_ms in self.sheet.times(pick((1, 2, 3))):
             weights = " ".join(str(pick((0, 1, 1, 3))) for _ in self.members)
             table: dict[str, Value] = {"macro": name, "members": " ".join(self.members), "weights": weights}
             calls.append(Call(at_ms, "weigh", table | {"valid_ms": pick((200, 1_000, 5_000))}))
-        self._add("shuffler", self._with_deaths(calls), {})
-
-    def admin(self, handoffs: int) -> None:
-        if handoffs or self.stream.random() < 0.4:
-            via = [self.stream.choice(("a", "b", "both")) for _ in range(handoffs or self.stream.choice((1, 2)))]
-            times = self._times(len(via))
-            calls = [Call(at, "handoff", {"via": each, "dry_run": False}) for at, each in zip(times, via, strict=True)]
-            self._add("admin", tuple(calls), {})
+        self.sheet.add("shuffler", self.sheet.with_deaths(calls), {})
 
     def _verb(self) -> dict[str, Value]:
         # Dead letters keep their priorities, and their judge knows none; their queue is as small as the member.
@@ -145,18 +138,3 @@ class _Draw:
     def _number(self) -> int:
         self.numbers += 1
         return self.numbers
-
-    def _times(self, count: int) -> list[int]:
-        return sorted(self.stream.randrange(self.safety_ms) for _ in range(count))
-
-    def _with_deaths(self, calls: Sequence[Call]) -> tuple[Call, ...]:
-        found = list(calls)
-        if self.stream.random() < DEATH_SHARE:
-            down_ms = self.stream.choice((5, 100, 1_500))
-            found.append(Call(self.stream.randrange(self.safety_ms), "die", {"down_ms": down_ms}))
-        return tuple(sorted(found, key=lambda call: call.at_ms))
-
-    def _add(self, role: str, calls: tuple[Call, ...], args: dict[str, Value]) -> None:
-        name = f"{role}{sum(1 for each in self.found if each.role == role)}"
-        given: dict[str, Value] = {"first": self.stream.choice("ab"), "follow": self.stream.random() < 0.7}
-        self.found.append(ClientPlan(name, role, calls, given | args))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from chaos.sim.draw.macros import GIVING, GROUPS, SENDING
+from chaos.sim.draw.sheet import Sheet
 from chaos.sim.judges.macro_points import MACRO
 from chaos.sim.judges.proxy_points import LANDED, SECOND, SHARED
 from chaos.sim.pair.plan import Call, ClientPlan, Value
@@ -35,7 +36,7 @@ def draw_proxies(stream: random.Random, safety_ms: int, handoffs: int = 0) -> tu
     drawing.admins(handoffs)
     if stream.random() < 0.6:
         drawing.dealing()
-    return tuple(drawing.found)
+    return tuple(drawing.sheet.found)
 
 
 def proxy_of(queue: str) -> str:
@@ -46,7 +47,7 @@ def proxy_of(queue: str) -> str:
 class _Draw:
     def __init__(self, stream: random.Random, safety_ms: int) -> None:
         self.stream, self.safety_ms = stream, safety_ms
-        self.found: list[ClientPlan] = []
+        self.sheet = Sheet(stream, safety_ms, DEATH_SHARE)
         self.numbers = 0
 
     def setup(self) -> None:
@@ -57,8 +58,8 @@ class _Draw:
             near.append(Call(0, "create", {"queue": queue}))
             near.append(Call(0, "proxy", {"queue": proxy_of(queue), "target": f"//{FAR}/{queue}"}))
         near += [Call(0, "create", {"queue": queue}) for queue in OWN]
-        self.found.append(ClientPlan("setup0", "setup", tuple(near), self._first({})))
-        self.found.append(ClientPlan("setup1", "setup", tuple(far), self._first({"pair": FAR})))
+        self.sheet.found.append(ClientPlan("setup0", "setup", tuple(near), self.sheet.first({})))
+        self.sheet.found.append(ClientPlan("setup1", "setup", tuple(far), self.sheet.first({"pair": FAR})))
 
     def callers(self) -> None:
         """Who uses one queue of the other pair by its proxy."""
@@ -70,7 +71,7 @@ class _Draw:
         taking: dict[str, Value] = {"lease_ms": 700, "credit": pick((1, 5)), "named": True}
         if chance() < 0.6:
             takes = tuple(Call(0, "take", {"then": "ack", "hold_ms": pick((1, 50))}) for _ in range(8))
-            self._add("consumer", takes, self._through(SHARED) | taking)
+            self.sheet.put("consumer", takes, self._through(SHARED) | taking)
         self.taker(self._through(SHARED) | {"lease_ms": 700}, ("ack",))
 
     def macro(self) -> None:
@@ -85,17 +86,17 @@ class _Draw:
         made["priorities"] = " ".join(str(pick((0, 5, 9))) for _ in members)
         self._made_too(0, Call(0, MACRO, made))
         for queue in own:
-            self.sender(pick(("caller", "producer")), self._first({"queue": queue}))
+            self.sender(pick(("caller", "producer")), self.sheet.first({"queue": queue}))
         by_proxy = chance() < 0.5
-        self.sender("caller", self._through(SECOND) if by_proxy else self._first({"pair": FAR, "queue": SECOND}))
+        self.sender("caller", self._through(SECOND) if by_proxy else self.sheet.first({"pair": FAR, "queue": SECOND}))
         verbs = VERBS if chance() < 0.6 else ("ack",)
         for _ in range(pick((1, 2, 3))):
             lease: dict[str, Value] = {"lease_ms": pick((200, 700, 2_000)), "by_member": len(far) > 1 or chance() < 0.5}
-            self.taker(self._first({"queue": ALL, **lease}), verbs)
+            self.taker(self.sheet.first({"queue": ALL, **lease}), verbs)
         if chance() < 0.5:
             takes = tuple(Call(0, "take", self._verb(verbs)) for _ in range(8))
             args: dict[str, Value] = {"lease_ms": pick((200, 700, 2_000)), "credit": pick((1, 3, 10))}
-            self._add("consumer", takes, self._first({"queue": ALL, "named": chance() < 0.8, **args}))
+            self.sheet.put("consumer", takes, self.sheet.first({"queue": ALL, "named": chance() < 0.8, **args}))
 
     def dealing(self) -> None:
         """A macro queue that is sent to, over queues of both pairs: one that leads to the other pair has a proxy too,
@@ -115,61 +116,45 @@ class _Draw:
         made["members"], made["priorities"] = " ".join(members), " ".join(str(pick((0, 5, 9))) for _ in members)
         self._made_too(0, Call(0, MACRO, made))
         for _ in range(pick((1, 2))):
-            self.sender(pick(("caller", "producer")), self._first({"queue": SPREAD}), grouped=True)
+            self.sender(pick(("caller", "producer")), self.sheet.first({"queue": SPREAD}), grouped=True)
         for queue in own:
-            self.taker(self._first({"queue": queue, "lease_ms": 700}), ("ack",))
+            self.taker(self.sheet.first({"queue": queue, "lease_ms": 700}), ("ack",))
         if chance() < 0.5:
-            self.taker(self._first({"pair": FAR, "queue": LANDED, "lease_ms": 700}), ("ack",))
+            self.taker(self.sheet.first({"pair": FAR, "queue": LANDED, "lease_ms": 700}), ("ack",))
 
     def _made_too(self, place: int, call: Call) -> None:
         """By who makes the queues of that pair."""
-        made = self.found[place]
-        self.found[place] = replace(made, calls=(*made.calls, call))
+        made = self.sheet.found[place]
+        self.sheet.found[place] = replace(made, calls=(*made.calls, call))
 
     def sender(self, role: str, args: dict[str, Value], *, grouped: bool = False) -> None:
         calls = []
-        for at_ms in self._times(SENDS):
+        for at_ms in self.sheet.times(SENDS):
             more: dict[str, Value] = {"again": self.stream.choice(AGAIN)} if role == "caller" else {}
             if grouped:
                 more["group"] = self.stream.randrange(GROUPS)
             calls.append(Call(at_ms, "send", {"count": self.stream.choice((1, 3)), **more}))
         self.numbers += 1
-        self._add(role, self._with_deaths(calls), {"number": self.numbers, **args})
+        self.sheet.put(role, self.sheet.with_deaths(calls), {"number": self.numbers, **args})
 
     def taker(self, args: dict[str, Value], verbs: Sequence[str]) -> None:
         pick, calls = self.stream.choice, []
-        for at_ms in self._times(12):
+        for at_ms in self.sheet.times(12):
             wanted: dict[str, Value] = {"max": pick((1, 2, 4)), "wait_ms": pick((0, 300, 2_000))}
             calls.append(Call(at_ms, "take", wanted | self._verb(verbs)))
-        self._add("taker", self._with_deaths(calls), args)
+        self.sheet.put("taker", self.sheet.with_deaths(calls), args)
 
     def admins(self, handoffs: int) -> None:
         for pair in ("", FAR):
             if handoffs or self.stream.random() < 0.5:
-                times = self._times(handoffs or self.stream.choice((1, 2)))
+                times = self.sheet.times(handoffs or self.stream.choice((1, 2)))
                 given = [{"via": self.stream.choice(("a", "b", "both")), "dry_run": False} for _ in times]
                 calls = tuple(Call(at, "handoff", dict(args)) for at, args in zip(times, given, strict=True))
-                self._add("admin", calls, self._first({"pair": pair} if pair else {}))
+                self.sheet.put("admin", calls, self.sheet.first({"pair": pair} if pair else {}))
 
     def _verb(self, verbs: Sequence[str]) -> dict[str, Value]:
         return {"then": self.stream.choice(verbs), "hold_ms": self.stream.choice((1, 50, 300))}
 
-    def _first(self, more: dict[str, Value]) -> dict[str, Value]:
-        return {"first": self.stream.choice("ab"), "follow": self.stream.random() < 0.7, **more}
-
     def _through(self, queue: str) -> dict[str, Value]:
         """Its queue is of the other pair, and its books too; its calls go to this one."""
-        return self._first({"pair": FAR, "through": True, "queue": proxy_of(queue)})
-
-    def _times(self, count: int) -> list[int]:
-        return sorted(self.stream.randrange(self.safety_ms) for _ in range(count))
-
-    def _with_deaths(self, calls: list[Call]) -> tuple[Call, ...]:
-        if self.stream.random() < DEATH_SHARE:
-            down_ms = self.stream.choice((5, 100, 1_500))
-            calls = [*calls, Call(self.stream.randrange(self.safety_ms), "die", {"down_ms": down_ms})]
-        return tuple(sorted(calls, key=lambda call: call.at_ms))
-
-    def _add(self, role: str, calls: tuple[Call, ...], args: dict[str, Value]) -> None:
-        name = f"{role}{sum(1 for each in self.found if each.role == role)}"
-        self.found.append(ClientPlan(name, role, calls, args))
+        return self.sheet.first({"pair": FAR, "through": True, "queue": proxy_of(queue)})
