@@ -70,10 +70,14 @@ def from_property(value: message_pb2.PropertyValue) -> Value:
 
 def check_payload(payload: object) -> None:
     """Raises TypeError for what cannot be a payload."""
-    if not isinstance(payload, bytes):
-        kind = type(payload).__name__
-        how = "encode it" if isinstance(payload, str) else "pass bytes(...)" if isinstance(payload, BYTES_LIKE) else ""
-        raise TypeError(f"a payload is bytes, not {kind}{how and f': {how}'}")
+    if isinstance(payload, bytes):
+        return
+    text = f"a payload is bytes, not {type(payload).__name__}"
+    if isinstance(payload, str):
+        text += ": encode it"
+    elif isinstance(payload, BYTES_LIKE):
+        text += ": pass bytes(...)"
+    raise TypeError(text)
 
 
 def check_names(names: AbstractSet[str]) -> None:

@@ -57,9 +57,8 @@ def is_of_one_of_many(rows: Sequence[Bound], refusal: TandemqError) -> bool:
     else is in the unit, an alias of it for one; it may be one of the dead letters; and the queue that is named may have
     no name in this batch: one behind an alias, or a transmission queue, where names are full.
     """
-    if (
-        has_no_place_there(rows, refusal) or QUOTA in refusal.metadata
-    ):  # of them together, where it may have room for one
+    is_of_all = QUOTA in refusal.metadata  # there may be room for one of them
+    if is_of_all or has_no_place_there(rows, refusal):
         return True
     if not _is_for_ever(refusal):
         return False

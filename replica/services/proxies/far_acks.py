@@ -7,6 +7,7 @@ Only acknowledgements: one that is done twice has one effect and one answer, so 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -40,7 +41,7 @@ class FarAcks:
     """Of one member of one macro queue."""
 
     def __init__(self) -> None:
-        self.waiting: list[Gathered] = []
+        self.waiting: deque[Gathered] = deque()
 
     def add(self, settlements: Sequence[Settlement]) -> Acked:
         """They wait for a call."""
@@ -52,14 +53,14 @@ class FarAcks:
         """Whole frames, so many settlements at most; at least one frame, which nobody else could carry either."""
         taken, room = list[Gathered](), most
         while self.waiting and (not taken or len(self.waiting[0].settlements) <= room):
-            taken.append(self.waiting.pop(0))
+            taken.append(self.waiting.popleft())
             room -= len(taken[-1].settlements)
         return taken
 
     def take_all(self) -> list[Gathered]:
         """There is no call any more."""
-        taken, self.waiting = self.waiting, []
-        return taken
+        taken, self.waiting = self.waiting, deque()
+        return list(taken)
 
 
 def are_acks(settlements: Iterable[Settlement]) -> bool:
