@@ -8,7 +8,7 @@ from replica.machine.features.macros import MacroCall, ShownMacro
 from replica.machine.features.proxies import ProxyCall
 from replica.machine.features.readers import AdvanceCall, ForgetCall, RegisterCall
 from replica.machine.features.rights import RightCall
-from replica.machine.features.weights import DeleteWeightsCall, PublishWeightsCall, ToldWeights
+from replica.machine.features.weights import DeleteWeightsCall, PublishWeightsCall, TableAsOf
 from replica.machine.machine import Machine
 from replica.machine.plan.columns import Columns, columns_of
 from replica.machine.plan.copies import CopyCall
@@ -91,7 +91,7 @@ __all__ = [
     "ShownMacro",
     "StageCall",
     "Sums",
-    "ToldWeights",
+    "TableAsOf",
     "Totals",
     "UnitCall",
     "UnitIdentity",

@@ -11,7 +11,7 @@ from typing import Any
 from replica.core.state.calls import PendingCall, ReadWeights
 from replica.core.state.outcomes import Failed, QueueDone, WeightsDone
 from replica.machine import DeleteWeightsCall, PublishWeightsCall, Refused, Window
-from replica.machine.features.weights import told_weights
+from replica.machine.features.weights import table_as_of
 from tandemq.v1.common_pb2 import Reason
 from tests.support.checks import require
 from tests.support.clients import Waiter
@@ -102,7 +102,7 @@ class Weighing(Reading):
         if not self.version or master is None:
             return
         try:
-            found = told_weights(master.shared.machine.state, 0, TABLE).table.version
+            found = table_as_of(master.shared.machine.state, 0, TABLE).table.version
         except Refused:
             found = 0
         require(found == self.version or self.open, f"version {self.version} was told, and {found or 'none'} is there")

@@ -9,7 +9,7 @@ import replica.machine.features.weights
 from chaos.sim.bugs.planting import Patch, bug
 from replica.core.state.calls import ReadWeights
 from replica.core.state.outcomes import WeightsDone
-from replica.machine.features.weights import all_weights, told_weights
+from replica.machine.features.weights import all_weights, table_as_of
 from tandemq.peer.v1.record_pb2 import WEIGHTS_ACTION_DELETE, WeightsOp
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def weights_are_told_uncommitted(patch: Patch) -> None:
         state, time_ms = orders.machine.state, orders.time_ms
         orders.reply(
             waiter,
-            WeightsDone([told_weights(state, time_ms, call.table)] if call.table else all_weights(state, time_ms)),
+            WeightsDone([table_as_of(state, time_ms, call.table)] if call.table else all_weights(state, time_ms)),
         )
 
     patch.setattr(module, "order_beside", order_beside)

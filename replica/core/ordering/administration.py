@@ -84,7 +84,7 @@ def _read(orders: Desk, call: ReadCall) -> WeightsDone | MacrosDone:
         return MacrosDone([_steered(orders, call.name)])
     if call.table is None:
         return WeightsDone(weights.all_weights(state, time_ms))
-    return WeightsDone([weights.told_weights(state, time_ms, call.table)])
+    return WeightsDone([weights.table_as_of(state, time_ms, call.table)])
 
 
 def _steered(orders: Desk, name: str) -> macros.ShownMacro:

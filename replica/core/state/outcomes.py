@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from replica.core.state.far_runs import FarRun
-    from replica.machine import MessageProgress, Placed, SegmentSlice, ShownMacro, ToldWeights
+    from replica.machine import MessageProgress, Placed, SegmentSlice, ShownMacro, TableAsOf
     from replica.machine.plan.unit_identity import RepeatedNumber
     from tandemq.peer.v1.record_pb2 import ReactionCounts
     from tandemq.v1.common_pb2 import Reason
@@ -195,7 +195,7 @@ class MacrosDone(NamedTuple):
 class WeightsDone(NamedTuple):
     """What was seen of routing weights is on every copy."""
 
-    tables: Sequence[ToldWeights]
+    tables: Sequence[TableAsOf]
 
 
 class SweepDone(NamedTuple):

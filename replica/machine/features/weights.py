@@ -28,8 +28,8 @@ TIME_MS_MAX = 253_402_300_799_999
 """The end of the year 9999, where the times of the wire end."""
 
 
-class ToldWeights(NamedTuple):
-    """A table as it is told, to somebody who asks at this domain time."""
+class TableAsOf(NamedTuple):
+    """A table, as it is at this domain time."""
 
     table: WeightTable
     time_ms: int
@@ -232,15 +232,15 @@ def weights_of(rows: Sequence[WeightRow]) -> dict[str, WeightTable]:
     }
 
 
-def told_weights(state: State, now_ms: int, name: str) -> ToldWeights:
+def table_as_of(state: State, now_ms: int, name: str) -> TableAsOf:
     """Expired ones too. Refused (WEIGHTS_NOT_FOUND) when it is not there."""
     table, queues = named_table(state, name), state.queues
     pairs = zip(table.queue_ids, table.weights, strict=True)
     named = sorted((queues[queue_id].name, weight) for queue_id, weight in pairs if queue_id in queues)
-    return ToldWeights(table, state.at(now_ms), tuple(named))
+    return TableAsOf(table, state.at(now_ms), tuple(named))
 
 
-def all_weights(state: State, now_ms: int) -> list[ToldWeights]:
+def all_weights(state: State, now_ms: int) -> list[TableAsOf]:
     """By name, expired ones too."""
     time_ms = state.at(now_ms)
-    return [ToldWeights(table, time_ms, ()) for _, table in sorted(state.weights.items())]
+    return [TableAsOf(table, time_ms, ()) for _, table in sorted(state.weights.items())]

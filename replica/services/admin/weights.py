@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from replica.core.domain import Domain
     from replica.core.state.outcomes import Failed, QueueDone, WeightsDone
-    from replica.machine import Machine, ToldWeights
+    from replica.machine import Machine, TableAsOf
     from replica.machine.state.requests import RequestAnswer
     from replica.rpc.handlers import Method
     from replica.services.admin.ordered import Beforehand
@@ -142,7 +142,7 @@ def _answer(machine: Machine, request_id: bytes, digest: int) -> RequestAnswer:
     return found
 
 
-def _table_of(seen: ToldWeights) -> pb.WeightTable:
+def _table_of(seen: TableAsOf) -> pb.WeightTable:
     table = seen.table
     made = pb.WeightTable(
         name=table.name,

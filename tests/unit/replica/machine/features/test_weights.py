@@ -17,7 +17,7 @@ from replica.machine.features.weights import (
     all_weights,
     plan_delete_weights,
     plan_publish_weights,
-    told_weights,
+    table_as_of,
 )
 from tandemq.peer.v1 import record_pb2
 from tandemq.v1 import common_pb2
@@ -58,7 +58,7 @@ def delete(driver: Driver, expected: int | None = None, name: str = "shares") ->
 
 
 def told(driver: Driver, name: str = "shares") -> Any:
-    return told_weights(driver.master.state, driver.now_ms, name)
+    return table_as_of(driver.master.state, driver.now_ms, name)
 
 
 def test_a_table_takes_the_place_of_the_one_before_it(driver: Driver) -> None:
@@ -179,7 +179,7 @@ def test_tables_outlive_a_restart(driver: Driver) -> None:
     delete(driver, name="other")
     restored = driver.restored()
     assert restored.digest() == driver.master.digest()
-    assert told_weights(restored.state, driver.now_ms, "shares") == told(driver)
+    assert table_as_of(restored.state, driver.now_ms, "shares") == told(driver)
     assert restored.state.weights_version == 2
     empty = Driver().restored()
     assert all_weights(empty.state, 0) == []
