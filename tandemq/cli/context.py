@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shlex
 import socket
 import tempfile
 import tomllib
@@ -28,6 +29,11 @@ def control_path(data_dir: Path) -> Path:
         return path
     name = hashlib.blake2b(os.fsencode(data_dir.resolve()), digest_size=8).hexdigest()
     return Path(tempfile.gettempdir()) / f"tandemq-{os.getuid()}-{name}.sock"
+
+
+def command_in(data_dir: Path, *words: str) -> str:
+    """As it is typed in a shell: a directory may have a space in its name."""
+    return shlex.join(["tandemq", "dev", "--data-dir", str(data_dir), *words])
 
 
 def runs(data_dir: Path) -> bool:

@@ -111,7 +111,7 @@ def stop(data_dir: Path) -> None:
 
 def ask(data_dir: Path, question: dict[str, Any]) -> dict[str, Any]:
     """The answer of the supervisor that runs in this directory."""
-    from tandemq.cli.context import control_path
+    from tandemq.cli.context import command_in, control_path
 
     path = control_path(data_dir)
     try:
@@ -127,7 +127,7 @@ def ask(data_dir: Path, question: dict[str, Any]) -> dict[str, Any]:
         raise Failure(
             "UNREACHABLE",
             f"no `tandemq dev` runs in {data_dir} ({error.strerror or error})",
-            f"start it with `tandemq dev --data-dir {data_dir}`",
+            f"start it with `{command_in(data_dir)}`",
             UNREACHABLE,
         ) from error
     if not answer.get("ok"):

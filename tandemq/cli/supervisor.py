@@ -26,13 +26,13 @@ _COLOURS = MappingProxyType({"a": "cyan", "b": "magenta", "witness": "yellow"})
 
 def supervise(cluster: Cluster, *, quiet: bool) -> None:
     """Runs the pair until Ctrl-C, SIGTERM or `dev stop`."""
-    from tandemq.cli.context import runs
+    from tandemq.cli.context import command_in, runs
 
     if runs(cluster.data_dir):
         raise Failure(
             "DIRECTORY_IN_USE",
             f"another `tandemq dev` runs in {cluster.data_dir}",
-            f"stop it with `tandemq dev --data-dir {cluster.data_dir} stop`, or choose another --data-dir",
+            f"stop it with `{command_in(cluster.data_dir, 'stop')}`, or choose another --data-dir",
         )
     if not quiet:
         cluster.on_line = _print_line
@@ -163,7 +163,7 @@ class Supervisor:
                 pid = child.pid or 0
                 if not child.running and not self._busy.locked() and self._reported.get(name) != pid:
                     self._reported[name] = pid
-                    restart = f"tandemq dev --data-dir {self._cluster.data_dir} restart {name}"
+                    restart = context.command_in(self._cluster.data_dir, "restart", name)
                     say("dev", f"{name} died ({child.ending}); restart with: {restart}")
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._stop_asked.wait(), WATCH_S)

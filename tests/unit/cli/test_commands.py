@@ -207,6 +207,13 @@ def test_dev_with_a_taken_port_names_it_and_no_logs_that_nobody_wrote(
     assert not (tmp_path / "pair").exists()
 
 
+def test_a_command_that_is_advised_can_be_typed_as_it_stands(runner: CliRunner, tmp_path: Path) -> None:
+    directory = tmp_path / "my pair"
+    directory.mkdir()
+    result = runner.invoke(root, ["dev", "--data-dir", str(directory), "stop"])
+    assert f"start it with `tandemq dev --data-dir '{directory}'`" in result.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "expected"), [("500ms", 500), ("5s", 5000), ("1.5s", 1500), ("2m", 120_000), ("1h", 3_600_000), ("0", 0)]
 )
