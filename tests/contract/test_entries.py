@@ -5,6 +5,7 @@ A store whose database is gone, or was cut to nothing, was taken for a new one: 
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from collections.abc import Callable
@@ -71,6 +72,26 @@ def test_a_pipe_of_any_other_name_is_refused_too(directory: Path, name: str) -> 
     (directory / name).unlink(missing_ok=True)
     os.mkfifo(directory / name)
     with pytest.raises(CorruptRecord, match=f"^{name} is a pipe"):
+        open_here(directory)
+
+
+def test_what_is_somebody_elses_and_cannot_be_looked_at_keeps_nobody_from_starting(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A place for backups, for example, whose mount is broken."""
+    looks = Path.stat
+
+    def broken(path: Path, **how: bool) -> os.stat_result:
+        if path.name in broken_names:
+            raise OSError(errno.ENOTCONN, "not connected", str(path))
+        return looks(path, **how)
+
+    monkeypatch.setattr(Path, "stat", broken)
+    broken_names = {"backups"}
+    (directory / "backups").mkdir()
+    open_here(directory).close()
+    broken_names = {DATA_FILE}
+    with pytest.raises(OSError, match="not connected"):
         open_here(directory)
 
 
