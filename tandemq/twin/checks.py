@@ -55,6 +55,19 @@ def check_seen(index: int, last: int, options: TwinOptions) -> None:
         raise InputMissing("TWIN_SKIPPED", text, index=str(last + 1))
 
 
+def check_known(seen: bytes, given: bytes, index: int, options: TwinOptions) -> None:
+    """Raises InputMissing: that input, the last one of the state, is another message than the one it has `seen`; empty:
+    which that was is not known.
+    """
+    if seen and given != seen:
+        text = (
+            f"input {index} of {options.inputs} is another message than the one that the state has seen: an older copy "
+            "of the pair was put back, and what has come since has the same numbers. Nothing of it is acted on, and "
+            "nothing settled. Begin with new state, under another name"
+        )
+        raise InputMissing("TWIN_SKIPPED", text, index=str(index))
+
+
 def check_marks(mark_every: int, log: Iterable[Mapping[str, Any]], own: str) -> None:
     """Raises TwinFault (CONFIG_ERROR). Digests of states are outputs: of two that send them behind other inputs, or of
     one that sends again what it had sent before it was killed, all outputs would differ. `log`: the oldest first.

@@ -41,25 +41,34 @@ class Handling:
 
 
 class Saving:
-    """Of one process. `handling`: what changes its state."""
+    """Of one process. `handling`: what changes its state. Of inputs that a snapshot has seen and that are given again
+    `held_max` are held, until it is known that they are the same ones; no more, for whoever gives them waits for it.
+    """
 
-    def __init__(self, snapshots: Snapshots, handling: Handling) -> None:
-        self._snapshots, self._handling = snapshots, handling
+    def __init__(self, snapshots: Snapshots, handling: Handling, held_max: int) -> None:
+        self._snapshots, self._handling, self._held_max = snapshots, handling, held_max
         self.index = 0
         """The last input that a snapshot on the disk has seen."""
         self.lock = asyncio.Lock()
         """Of the state: nobody saves half of the one and half of the other."""
         self._unsettled: deque[tuple[int, Settled]] = deque()
+        self._is_known = True
+        """What is given is what the snapshot has seen, as far as it has; until that is known nothing is settled."""
+        self._held_from = 0
 
     def begins(self, index: int) -> None:
         """Behind a snapshot that is on the disk."""
-        self.index = index
+        self.index, self._is_known, self._held_from = index, False, 0
 
-    def acted(self, last: int, inputs: Settled) -> None:
-        """These are in the state, `last` is the last of them. What a snapshot has seen is settled at once."""
+    def acted(self, first: int, last: int, inputs: Settled) -> None:
+        """These are in the state, and where the last one that the snapshot has seen is among them it is the same one.
+        What a snapshot has seen is settled at once.
+        """
         self._unsettled.append((last, inputs))
-        if last <= self.index:
-            self._settle()
+        if not self._is_known:
+            self._held_from = self._held_from or first
+            self._is_known = last >= self.index or last - self._held_from >= self._held_max
+        self._settle()
 
     async def save(self, make: Callable[[], TwinSnapshot], sent: Callable[[int], Awaitable[None]]) -> TwinSnapshot:
         """The state as it is now (`make`), once its outputs are `sent`; when it returns, that is on the disk and its
@@ -86,5 +95,5 @@ class Saving:
             raise
 
     def _settle(self) -> None:
-        while self._unsettled and self._unsettled[0][0] <= self.index:
+        while self._is_known and self._unsettled and self._unsettled[0][0] <= self.index:
             self._unsettled.popleft()[1].ack()

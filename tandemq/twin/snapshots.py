@@ -42,6 +42,10 @@ class TwinSnapshot:
     sent: int
     """The last input with outputs, up to there."""
     state: bytes
+    last_id: str = ""
+    """Of that last input, in hex: another message has its number where an older copy of the pair was put back. Empty:
+    none was seen, or it is not known.
+    """
 
     def to_bytes(self) -> bytes:
         """With a checksum of everything in front."""

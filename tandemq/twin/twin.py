@@ -17,9 +17,10 @@ from typing import Any, Generic, TypeVar
 from tandemq.client import aio
 from tandemq.client.consumer import Consumer
 from tandemq.client.delivery import DeliveryBatch
+from tandemq.client.parts import Part
 from tandemq.client.sides import last_input
 from tandemq.errors import AlreadyExists
-from tandemq.twin.checks import check_marks, check_same, check_seen, check_sides, member_at
+from tandemq.twin.checks import check_known, check_marks, check_same, check_seen, check_sides, member_at
 from tandemq.twin.codecs import JSON, Codec, check_json
 from tandemq.twin.digests import NONE, Compared, OwnMarks, shown, state_digest
 from tandemq.twin.faults import InputMissing, StateMissing, TwinsDiffer, TwinVersion
@@ -72,7 +73,8 @@ class Twin(Generic[State]):
         self.counts = OutputCounts()
         self._snapshots = Snapshots(options.directory)
         self._handling = Handling(options.inputs)
-        self._saving = Saving(self._snapshots, self._handling)
+        self._saving = Saving(self._snapshots, self._handling, options.snapshot_every)
+        self._last_id = b""  # of the last input that the state has seen
         self._encoded_count = 0
         self._marks = OwnMarks()
         self._stop = asyncio.Event()
@@ -184,6 +186,7 @@ class Twin(Generic[State]):
             raise StateMissing("TWIN_STATE_LOST", text)
         self._check_version(snapshot.version, f"the snapshot of input {snapshot.index}")
         self.state, self.index = self._codec.decode(snapshot.state), snapshot.index
+        self._last_id = bytes.fromhex(snapshot.last_id)
         self._saving.begins(snapshot.index)
 
     async def _rejoin(self, first: int, meeting: Meeting, outputs: Outputs) -> None:
@@ -283,7 +286,7 @@ class Twin(Generic[State]):
             outputs.passed(self.index)
             self._acted = True
             self._applied.set()
-            self._saving.acted(last, batch)
+            self._saving.acted(first, last, batch)
             if outputs.is_full:
                 await outputs.room()
             if self._replies is not None:
@@ -293,11 +296,14 @@ class Twin(Generic[State]):
 
     def _apply(self, batch: DeliveryBatch, outputs: Outputs) -> None:
         handler, mark_every, index, at = self._handler, self.options.mark_every, self.index, self._handling
+        acted: tuple[Part, int] | None = None
         for part in batch.parts:
             for place in range(len(part.payloads)):
                 number = part.index(place)
-                if number <= index:
-                    continue  # it came before: its lease ended, or this state is its twin's
+                if number <= index:  # it came before: its lease ended, or this state is its twin's
+                    if number == index:
+                        check_known(self._last_id, part.id(place), number, self.options)
+                    continue
                 if number != index + 1:
                     text = f"input {number} of {self.options.inputs} came behind {index}: it is not acted on"
                     raise InputMissing("TWIN_SKIPPED", text, index=str(index + 1))
@@ -310,7 +316,9 @@ class Twin(Generic[State]):
                     outputs_made = self._replies.take(number, outputs_made)
                 if outputs_made:
                     outputs.add(number, outputs_made)
-                self.state, self.index, index = state, number, number
+                self.state, self.index, index, acted = state, number, number, (part, place)
+        if acted is not None:
+            self._last_id = acted[0].id(acted[1])
 
     def _mark(self, index: int, state: State) -> Output:
         digest = state_digest(self._codec.encode(state))
@@ -330,7 +338,8 @@ class Twin(Generic[State]):
 
     def _snapshot(self, outputs: Outputs) -> TwinSnapshot:
         place = self.index, outputs.chain, outputs.sent
-        return TwinSnapshot(self.name, self.options.version, self._queue_id, *place, self._encoded())
+        encoded, last_id = self._encoded(), self._last_id.hex()
+        return TwinSnapshot(self.name, self.options.version, self._queue_id, *place, encoded, last_id)
 
     async def _sent(self, index: int, outputs: Outputs) -> None:
         """Until all that inputs up to there have come to is in its queues, by whichever twin."""

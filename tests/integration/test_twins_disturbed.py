@@ -244,6 +244,34 @@ async def test_k7_an_older_copy_of_the_pair_is_noticed(pair: Cluster, client: ai
             await made.twin("a").run()
 
 
+async def test_k7_what_has_come_into_an_older_copy_of_the_pair_is_not_taken_for_what_was_seen(
+    pair: Cluster, client: aio.Client, tmp_path: Path
+) -> None:
+    """It has numbers that the state has seen, and is not settled either: whoever begins with new state gets it."""
+    async with pairing(pair, client, tmp_path) as made:
+        a = made.twin("a")
+        run = made.start(a)
+        await made.send(1)
+        await made.reach(1, a)
+        a.stop()
+        await run
+        await made.send(3, 5, 7)
+        snapshots = Snapshots(tmp_path / "a")
+        newest = snapshots.newest()
+        assert newest is not None
+        snapshots.write(replace(newest, index=3))  # of the copy in which another message was the third
+        ahead = made.twin("a")
+        with pytest.raises(InputMissing, match=rf"TWIN_SKIPPED: input 3 of {made.inputs} is another message than"):
+            await ahead.run()
+        again = made.twin("a", directory=tmp_path / "mended")
+        snapshots = Snapshots(tmp_path / "mended")
+        snapshots.directory.mkdir()
+        snapshots.write(newest)
+        made.start(again)
+        await made.reach(4, again)
+        assert again.state == {"sum": 16}
+
+
 async def test_an_input_that_is_missing_stops_the_twin_and_harms_nobody(
     pair: Cluster, client: aio.Client, tmp_path: Path
 ) -> None:

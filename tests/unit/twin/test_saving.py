@@ -10,6 +10,8 @@ import pytest
 from tandemq.twin.saving import Handling, Saving
 from tandemq.twin.snapshots import Snapshots, TwinSnapshot
 
+HELD_MAX = 10
+
 
 class Given:
     """Inputs of a delivery."""
@@ -36,7 +38,7 @@ def handling() -> Handling:
 
 @pytest.fixture
 def saving(tmp_path: Path, handling: Handling) -> Saving:
-    return Saving(Snapshots(tmp_path), handling)
+    return Saving(Snapshots(tmp_path), handling, HELD_MAX)
 
 
 async def test_k10_a_state_that_is_half_made_is_neither_saved_nor_given(
@@ -71,8 +73,8 @@ async def test_k10_a_state_that_is_half_made_is_neither_saved_nor_given(
 
 async def test_k10_inputs_are_settled_behind_a_snapshot_whose_outputs_are_there(tmp_path: Path, saving: Saving) -> None:
     first, second = Given(), Given()
-    saving.acted(2, first)
-    saving.acted(4, second)
+    saving.acted(1, 2, first)
+    saving.acted(3, 4, second)
     is_there = asyncio.Event()
     waited_for = list[int]()
 
@@ -90,14 +92,38 @@ async def test_k10_inputs_are_settled_behind_a_snapshot_whose_outputs_are_there(
     assert (await task).index == 3
     assert (first.is_settled, second.is_settled) == (True, False)
     again = Given()
-    saving.acted(3, again)  # the lease of it had ended
+    saving.acted(3, 3, again)  # the lease of it had ended
     assert (second.is_settled, again.is_settled) == (False, False), "in the order in which they came"
     await saving.save(lambda: behind(4), sent)
     assert second.is_settled
     assert again.is_settled
     known = Given()
-    saving.acted(4, known)
+    saving.acted(4, 4, known)
     assert known.is_settled, "at once: a snapshot has seen it"
+
+
+async def test_k7_nothing_is_settled_before_what_is_given_is_known_to_be_what_was_seen(saving: Saving) -> None:
+    """Where an older copy of the pair was put back other messages have these numbers, and nobody has acted on them."""
+    saving.begins(48)
+    given, behind_it = Given(), Given()
+    saving.acted(41, 45, given)
+    await saving.save(lambda: behind(48), at_once)
+    assert not given.is_settled
+    saving.acted(46, 50, behind_it)
+    assert (given.is_settled, behind_it.is_settled) == (True, False)
+    await saving.save(lambda: behind(50), at_once)
+    assert behind_it.is_settled
+
+
+def test_k7_no_more_of_it_is_held_than_goes_between_two_snapshots(saving: Saving) -> None:
+    """A state that is its twin's may be further by a day, and credit ends."""
+    saving.begins(1_000)
+    given = [Given() for _ in range(4)]
+    for place, each in enumerate(given):
+        first = 1 + 5 * place
+        saving.acted(first, first + 4, each)
+        assert each.is_settled == (first + 4 > HELD_MAX)
+    assert all(each.is_settled for each in given)
 
 
 async def test_an_older_state_takes_no_snapshots_place(tmp_path: Path, saving: Saving) -> None:
