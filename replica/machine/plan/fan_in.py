@@ -33,9 +33,8 @@ def misfit(
     config = config or queue.config
     if queue.name.startswith(SYSTEM) and not (macro.is_producer and is_way(queue)):
         return "it is the manager's own"
-    sided = config.replication == admin_pb2.REPLICATION_PRODUCER
-    if sided or queue.passed is not None or queue.side is not None:
-        return "each side of a queue with PRODUCER replication is consumed at its own member"
+    if problem := _misfit_of_sides(macro, queue, others, config):
+        return problem
     if config.single_active and not macro.is_producer:
         return "it serves one consumer at a time (single_active)"
     kind = config.queue_type
@@ -46,6 +45,30 @@ def misfit(
         name = admin_pb2.QueueType.Name(kind).removeprefix("QUEUE_TYPE_")
         return f"it is {name}, and the other members are not"
     return ""
+
+
+def _misfit_of_sides(
+    macro: MacroQueue, queue: QueueState, others: Sequence[QueueState], config: admin_pb2.QueueConfig
+) -> str:
+    """M10: of a macro queue that is sent to either all members have sides, in one order of one domain, or none has."""
+    if queue.side is not None:
+        return "it is a member's side of another queue"
+    sided = _has_sides(config)
+    if sided and not macro.is_producer:
+        text = "each side of a queue with PRODUCER replication is consumed at its own member, by the queue's own name"
+        return f"{text}; a macro queue over such queues is sent to (PRODUCER)"
+    if sided and config.queue_type == TWO_WAY:
+        return "it has PRODUCER replication and is TWO_WAY: what both sides answer is asked for by its own name"
+    for each in others:
+        if _has_sides(each.config) != sided:
+            return f"either all members have PRODUCER replication or none has, and {each.name} is not like it"
+        if sided and each.config.lockstep != config.lockstep:
+            return f"all members have one lockstep, and that of {each.name} is another"
+    return ""
+
+
+def _has_sides(config: admin_pb2.QueueConfig) -> bool:
+    return config.replication == admin_pb2.REPLICATION_PRODUCER
 
 
 def check_stays(state: State, queue: QueueState, made: admin_pb2.QueueConfig) -> None:
