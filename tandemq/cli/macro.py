@@ -11,7 +11,7 @@ from tandemq.cli.failure import Failure
 from tandemq.cli.output import print_facts, print_json, print_rows, print_table
 from tandemq.cli.params import confirm, output_option, target_option, timeout_option, yes_option
 from tandemq.cli.session import run
-from tandemq.client.macros import MacroPolicy, Relationship
+from tandemq.client.macros import MacroPolicy, MemberState, Relationship
 from tandemq.errors import TandemqError
 
 if TYPE_CHECKING:
@@ -234,6 +234,8 @@ def _row_of(member: MacroMember) -> dict[str, Any]:
         row["share"] = round(member.share, 6)
     if member.target:
         row["target"] = member.target
+    if member.state is not MemberState.OPEN:
+        row["state"] = member.state.value
     if member.far is not None:
         far = member.far
         row |= {"state": far.state.value, "why": far.why}

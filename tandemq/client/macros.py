@@ -52,6 +52,18 @@ class FarState(StrEnum):
     """Its queue does not go with the macro queue."""
 
 
+class MemberState(StrEnum):
+    """Whether a member is chosen; see tandemq.v1.MemberState."""
+
+    OPEN = "OPEN"
+    CLOSED = "CLOSED"
+    """It is open at neither member of the pair, and passed over until open_queue."""
+    OPEN_IN_PART = "OPEN_IN_PART"
+    """It is open at one member of the pair alone: who is attached to the other one has nothing of it."""
+    DISABLED = "DISABLED"
+    """Sending to it is disabled, or receiving where the macro queue is received from."""
+
+
 class FarMember(NamedTuple):
     """A member at another manager, as the serving master sees it."""
 
@@ -81,6 +93,8 @@ class MacroMember(NamedTuple):
     """At another manager, //manager/queue; `queue` is then a proxy, or the transmission queue that leads there."""
     far: FarMember | None = None
     """At another manager, where a proxy leads there: how it is reached; of get_macro alone."""
+    state: MemberState = MemberState.OPEN
+    """Of a queue of this pair: whether it is chosen, or passed over."""
 
 
 class MacroWeights(NamedTuple):
@@ -215,7 +229,9 @@ def _member(found: pb.MacroMember) -> MacroMember:
     response = found.mean_response.ToTimedelta() if found.HasField("mean_response") else None
     share = found.share if found.HasField("share") else None
     far = _far(found.far) if found.HasField("far") else None
-    return MacroMember(found.queue, found.priority, found.handle, response, share, found.target, far)
+    name = pb.MemberState.Name(found.state).removeprefix("MEMBER_STATE_")
+    state = MemberState.OPEN if found.state == pb.MEMBER_STATE_UNSPECIFIED else MemberState(name)
+    return MacroMember(found.queue, found.priority, found.handle, response, share, found.target, far, state)
 
 
 def _far(found: pb.FarMember) -> FarMember:

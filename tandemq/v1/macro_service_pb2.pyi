@@ -32,6 +32,13 @@ class MacroPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     MACRO_POLICY_DUPLICATE_BEST_EFFORT: _ClassVar[MacroPolicy]
     MACRO_POLICY_FASTEST_RESPONSE: _ClassVar[MacroPolicy]
 
+class MemberState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    MEMBER_STATE_UNSPECIFIED: _ClassVar[MemberState]
+    MEMBER_STATE_CLOSED: _ClassVar[MemberState]
+    MEMBER_STATE_OPEN_IN_PART: _ClassVar[MemberState]
+    MEMBER_STATE_DISABLED: _ClassVar[MemberState]
+
 class FarState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     FAR_STATE_UNSPECIFIED: _ClassVar[FarState]
@@ -54,6 +61,10 @@ MACRO_POLICY_BY_GROUP: MacroPolicy
 MACRO_POLICY_DUPLICATE: MacroPolicy
 MACRO_POLICY_DUPLICATE_BEST_EFFORT: MacroPolicy
 MACRO_POLICY_FASTEST_RESPONSE: MacroPolicy
+MEMBER_STATE_UNSPECIFIED: MemberState
+MEMBER_STATE_CLOSED: MemberState
+MEMBER_STATE_OPEN_IN_PART: MemberState
+MEMBER_STATE_DISABLED: MemberState
 FAR_STATE_UNSPECIFIED: FarState
 FAR_STATE_ASKED: FarState
 FAR_STATE_HEARD: FarState
@@ -62,7 +73,7 @@ FAR_STATE_AWAY: FarState
 FAR_STATE_MISFIT: FarState
 
 class MacroMember(_message.Message):
-    __slots__ = ("queue", "priority", "handle", "mean_response", "share", "target", "far")
+    __slots__ = ("queue", "priority", "handle", "mean_response", "share", "target", "far", "state")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     HANDLE_FIELD_NUMBER: _ClassVar[int]
@@ -70,6 +81,7 @@ class MacroMember(_message.Message):
     SHARE_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
     FAR_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
     queue: str
     priority: int
     handle: int
@@ -77,7 +89,8 @@ class MacroMember(_message.Message):
     share: float
     target: str
     far: FarMember
-    def __init__(self, queue: _Optional[str] = ..., priority: _Optional[int] = ..., handle: _Optional[int] = ..., mean_response: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., share: _Optional[float] = ..., target: _Optional[str] = ..., far: _Optional[_Union[FarMember, _Mapping]] = ...) -> None: ...
+    state: MemberState
+    def __init__(self, queue: _Optional[str] = ..., priority: _Optional[int] = ..., handle: _Optional[int] = ..., mean_response: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., share: _Optional[float] = ..., target: _Optional[str] = ..., far: _Optional[_Union[FarMember, _Mapping]] = ..., state: _Optional[_Union[MemberState, str]] = ...) -> None: ...
 
 class FarMember(_message.Message):
     __slots__ = ("state", "why", "heads", "delivered", "returned")

@@ -256,6 +256,7 @@ class ShownMember(NamedTuple):
     mean_ms: int | None = None  # how soon it settles, as the master has seen it; None: nobody knows
     share: int | None = None  # parts of a million that it is dealt; None: no table of weights is in force
     target: str = ""  # of a proxy, or a way to a queue of another manager: the queue that it leads to
+    state: pb.MemberState = pb.MEMBER_STATE_UNSPECIFIED
 
 
 class ShownWeights(NamedTuple):
@@ -282,17 +283,29 @@ class ShownMacro(NamedTuple):
 def shown_macro(state: State, name: str) -> ShownMacro:
     """Refused (QUEUE_NOT_FOUND) when it is not there."""
     macro = named_macro(state, name)
-    members = tuple(_shown_member(state, each, how) for each, how in macro.members.items())
+    members = tuple(_shown_member(state, macro, each, how) for each, how in macro.members.items())
     return ShownMacro(macro.name, macro.relationship, macro.policy, macro.version, macro.created_ms, members)
 
 
-def _shown_member(state: State, queue_id: int, priority: int) -> ShownMember:
+def _shown_member(state: State, macro: MacroQueue, queue_id: int, priority: int) -> ShownMember:
     proxy = state.proxies.by_id.get(queue_id)
     if proxy is not None:
         return ShownMember(proxy.name, priority, queue_id, target=proxy.target)
-    name = state.queues[queue_id].name
-    way = target_of(name)
-    return ShownMember(name, priority, queue_id, target=way.full_name if way is not None else "")
+    queue = state.queues[queue_id]
+    way = target_of(queue.name)
+    target = way.full_name if way is not None else ""
+    return ShownMember(queue.name, priority, queue_id, target=target, state=_state_of(macro, queue))
+
+
+def _state_of(macro: MacroQueue, queue: QueueState) -> pb.MemberState:
+    """R077: what is opened with a macro queue is each of its members, and one that is not says so."""
+    if not queue.open_members:
+        return pb.MEMBER_STATE_CLOSED
+    if not (queue.config.enqueue_enabled if macro.is_producer else queue.config.dequeue_enabled):
+        return pb.MEMBER_STATE_DISABLED
+    if len(queue.open_members) < len(queue.members):
+        return pb.MEMBER_STATE_OPEN_IN_PART
+    return pb.MEMBER_STATE_UNSPECIFIED
 
 
 def shown_weights(state: State, name: str, time_ms: int) -> ShownMacro:

@@ -213,7 +213,9 @@ def _shown(macro: ShownMacro) -> pb.MacroQueue:
         choices=[pb.MacroChoice(reason=reason, count=count) for reason, count in macro.choices],
     )
     for each in macro.members:
-        member = made.members.add(queue=each.queue, priority=each.priority, handle=each.queue_id, target=each.target)
+        member = made.members.add(
+            queue=each.queue, priority=each.priority, handle=each.queue_id, target=each.target, state=each.state
+        )
         if each.mean_ms is not None:
             member.mean_response.FromMilliseconds(each.mean_ms)
         if each.share is not None:

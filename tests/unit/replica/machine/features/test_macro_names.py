@@ -5,12 +5,20 @@ from __future__ import annotations
 import pytest
 
 from replica.machine import MacroCall
-from replica.machine.features.macros import ADD, CREATE, named_macro, plan_macro
+from replica.machine.features.macros import ADD, CREATE, named_macro, plan_macro, shown_macro
 from replica.machine.plan.reply import ReplyCall
 from replica.machine.plan.settle_macro import at_member
 from replica.machine.state.handles import handle_of, queue_asked
+from tandemq.peer.v1.record_pb2 import QUEUE_ACTION_CLOSE, QUEUE_ACTION_OPEN, QUEUE_ACTION_UPDATE
 from tandemq.v1.common_pb2 import REASON_BAD_REQUEST, REASON_LEASE_LOST, REASON_QUEUE_NOT_FOUND
-from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY
+from tandemq.v1.macro_service_pb2 import (
+    MEMBER_STATE_CLOSED,
+    MEMBER_STATE_DISABLED,
+    MEMBER_STATE_OPEN_IN_PART,
+    MEMBER_STATE_UNSPECIFIED,
+    MemberState,
+)
+from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY, QueueConfig
 from tests.unit.replica.machine.driver import Driver, batch_of
 
 
@@ -65,3 +73,21 @@ def test_handles_are_asked_about_by_its_name_one_member_at_a_time() -> None:
         why = driver.refusal(lambda asked=asked: queue_asked(state, "m", asked))
         assert why.reason == REASON_BAD_REQUEST
     assert driver.refusal(lambda: queue_asked(state, "nowhere", [])).reason == REASON_QUEUE_NOT_FOUND
+
+
+def states(driver: Driver) -> list[MemberState]:
+    return [each.state for each in shown_macro(driver.master.state, "m").members]
+
+
+@pytest.mark.requirement("R077")
+def test_each_member_says_whether_it_is_open() -> None:
+    driver = macro_over("one", "two")
+    assert states(driver) == [MEMBER_STATE_UNSPECIFIED] * 2
+    driver.queue(QUEUE_ACTION_CLOSE, "one")
+    driver.queue(QUEUE_ACTION_CLOSE, "two", member="b")
+    assert states(driver) == [MEMBER_STATE_CLOSED, MEMBER_STATE_OPEN_IN_PART]
+    driver.queue(QUEUE_ACTION_OPEN, "one")
+    driver.queue(QUEUE_ACTION_UPDATE, "one", config=QueueConfig(enqueue_enabled=False))
+    assert states(driver)[0] == MEMBER_STATE_UNSPECIFIED, "nothing is sent to this macro queue"
+    driver.queue(QUEUE_ACTION_UPDATE, "one", config=QueueConfig(dequeue_enabled=False))
+    assert states(driver)[0] == MEMBER_STATE_DISABLED
