@@ -131,6 +131,7 @@ class Macros:
     def _change(self, op: pb.MacroOp) -> None:
         if op.action == pb.MACRO_ACTION_CREATE:
             is_producer = op.relationship == macro.RELATIONSHIP_PRODUCER
+            self._tables.pop(op.name, None)  # one that is older is none of its
             self._macros[op.macro_id] = _Macro(op.name, op.policy, is_producer)
             return
         found = self._macros[op.macro_id]

@@ -30,11 +30,13 @@ _Entry = tuple[bool, int, int, int, int]
 
 
 def table_in_force(state: State, macro: MacroQueue, time_ms: int) -> WeightTable | None:
-    """That of its name, at a domain time; None: there is none, its time is over, or it is of none of the members."""
+    """That of its name, at a domain time; None: there is none, its time is over, it is of none of the members, or it is
+    older than the macro queue, and so whoever made it meant something else by that name.
+    """
     if not macro.is_producer or macro.policy not in STEERED:
         return None
     table = state.weights.get(macro.name)
-    if table is None or time_ms >= table.valid_until_ms:
+    if table is None or time_ms >= table.valid_until_ms or table.published_ms < macro.created_ms:
         return None
     return table if targets(table, macro.members) else None
 

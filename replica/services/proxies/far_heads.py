@@ -33,6 +33,8 @@ class FarMembers:
     def __init__(self, members: Members, domain: Domain, keeper: KeptProxies) -> None:
         self.members, self.domain, self.keeper = members, domain, keeper
         self.taps: dict[tuple[int, int], FarTap] = {}
+        self._leaving: list[FarTap] = []
+        """Of members that are none any more, and have something to settle still."""
         self._heard = asyncio.Event()
         self._epoch = 0
         self._looks = False
@@ -47,7 +49,7 @@ class FarMembers:
 
     def look(self, now_ms: int) -> None:
         """At each tick."""
-        if self.taps or self.domain.consumers.fan_in.far.macros:
+        if self.taps or self._leaving or self.domain.consumers.fan_in.far.macros:
             is_due = now_ms - self._all_ms >= LOOK_ALL_MS
             self._all_ms = now_ms if is_due else self._all_ms
             self._look(now_ms, every=is_due)
@@ -69,9 +71,10 @@ class FarMembers:
         shared, far = self.domain.shared, self.domain.consumers.fan_in.far
         serves = shared.serving and shared.machine is not None
         if not serves or self._epoch != shared.state.epoch:
-            for tap in self.taps.values():
+            for tap in (*self.taps.values(), *self._leaving):
                 tap.close()
             self.taps.clear()
+            self._leaving.clear()
             self._epoch = shared.state.epoch
         if not serves or shared.machine is None:
             return
@@ -86,7 +89,9 @@ class FarMembers:
                 if key not in self.taps:
                     self.taps[key] = FarTap(self, macro, member)
         for key in self.taps.keys() - there:
-            self.taps.pop(key).leave(now_ms)
+            self._leaving.append(self.taps.pop(key))
+            self._leaving[-1].leave(now_ms)
+        self._leaving = [tap for tap in self._leaving if tap.is_leaving(now_ms)]
         changed = {tap.macro.queue_id for tap in self.taps.values() if (every or tap.is_able) and tap.look(now_ms)}
         if changed:
             self.pump(changed)

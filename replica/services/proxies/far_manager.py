@@ -57,6 +57,8 @@ class FarManager:
     ) -> None:
         self.members, self.reports, self.domain, self.manager = members, reports, domain, manager
         self.proxies: dict[int, ProxyStanding] = {}
+        self._found: dict[int, FarDepth] = {}
+        """By proxy, the one that was looked at last behind the others."""
         self.under_way = 0
         self.client = aio.Client(
             Target((), "a proxy", manager=manager),
@@ -80,13 +82,24 @@ class FarManager:
 
     def drop(self, proxy_id: int) -> None:
         """It is gone."""
-        target = self.proxies.pop(proxy_id).proxy.target
-        if all(each.proxy.target != target for each in self.proxies.values()):
-            self._depths.pop(target, None)
+        self._see(self.proxies.pop(proxy_id), None)
 
-    @property
-    def _depths(self) -> dict[str, FarDepth]:
-        return self.domain.orders.steering.far.seen
+    def _see(self, standing: ProxyStanding, found: FarDepth | None) -> None:
+        """What one proxy knows of its queue; None: nothing any more. Others may lead there that expect another queue:
+        it is away where it is for all of them.
+        """
+        target, depths = standing.proxy.target, self.domain.orders.steering.far.seen
+        self._found.pop(standing.proxy.queue_id, None)
+        if found is not None:
+            self._found[standing.proxy.queue_id] = found  # behind those that are older
+        there = [each for number, each in self._found.items() if self._leads(number, target)]
+        depths.pop(target, None)
+        if there:
+            depths[target] = next((each for each in reversed(there) if not each.why), there[-1])
+
+    def _leads(self, proxy_id: int, target: str) -> bool:
+        standing = self.proxies.get(proxy_id)
+        return standing is not None and standing.proxy.target == target
 
     def close(self) -> None:
         """Nothing is asked any more: what is under way ends, and the connections are let go of."""
@@ -95,7 +108,7 @@ class FarManager:
         if self._task is not None:
             self._task.cancel()
         for standing in self.proxies.values():
-            self._depths.pop(standing.proxy.target, None)
+            self._see(standing, None)
 
     def doubt(self, standing: ProxyStanding) -> None:
         """A call through it has ended without an answer."""
@@ -211,7 +224,7 @@ class FarManager:
         if (why := misfit(standing.proxy, standing.found)) is not None:
             self._failed(standing, why)
             return None
-        self._depths[standing.proxy.target] = FarDepth(found.queue.length)
+        self._see(standing, FarDepth(found.queue.length))
         if standing.on_opened(found.header, monotonic_ms()):
             self._note(standing, f"proxy {standing.proxy.name} reaches {standing.proxy.target} again", None)
         log.debug("%d %s", MESSAGE_CODE_OPEN_ACK, standing.proxy.target)
@@ -227,7 +240,7 @@ class FarManager:
         log.debug("%d %s: %s", MESSAGE_CODE_ERROR_ACK, standing.proxy.target, why)
         if not self._keeps(standing):
             return
-        self._depths[standing.proxy.target] = FarDepth(0, str(why))
+        self._see(standing, FarDepth(0, str(why)))
         if standing.on_failed(why, monotonic_ms()):
             text = f"proxy {standing.proxy.name} does not reach {standing.proxy.target}: {why}"
             self._note(standing, text, why)

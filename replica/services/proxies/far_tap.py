@@ -116,6 +116,7 @@ class FarTap:
         self._acks = FarAcks()
         self._window, self._all_taken = 1, False
         self._wanted_ms = self._leased_ms = self._again_ms = self._settle_again_ms = self._asked_ms = 0
+        self._left_ms = 0
         self._refusal = ""
         self._is_closed = self._is_left = False
 
@@ -134,9 +135,15 @@ class FarTap:
 
     def leave(self, now_ms: int) -> None:
         """It is no member any more: what it holds goes back, and what is on its way to a consumer arrives."""
-        self._is_left = True
+        self._is_left, self._left_ms = True, now_ms
         self._give_back()
         self._see_to_leases(now_ms)
+
+    def is_leaving(self, now_ms: int) -> bool:
+        """It has something to settle still, and does so again where that has failed; what it holds ends by itself."""
+        self._see_to_leases(now_ms)
+        has_more = self.member.back or self.member.claims or self._acks.waiting or self._settling or self._acking
+        return bool(has_more) and now_ms - self._left_ms < HEAD_MS
 
     # -- looking -----------------------------------------------------------------------------------------------------
 
@@ -360,8 +367,6 @@ class FarTap:
             await self._settled([])
         finally:
             self._acking = None
-        if self._is_left:  # nobody looks at it any more
-            self._see_to_leases(monotonic_ms())
         self.far.wake()
 
     def _parts(self, *, renews: bool) -> list[_Part]:
@@ -398,8 +403,6 @@ class FarTap:
                 self._leased_ms = asked_ms
         finally:
             self._settling = None
-        if self._is_left:
-            self._see_to_leases(monotonic_ms())
         if not self._is_closed:
             self.far.pump({self.macro.queue_id})
             self.far.wake()

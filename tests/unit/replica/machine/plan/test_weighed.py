@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replica.machine import EnqueueCall, Fresh, MacroCall, Repeated, columns_of
-from replica.machine.features.macros import ADD, CREATE, REMOVE, plan_macro, shown_weights
+from replica.machine.features.macros import ADD, CREATE, DELETE, REMOVE, plan_macro, shown_weights
 from replica.machine.plan.deal import plan_deal
 from replica.machine.state.weighing import STEP_MS, UNIT, WHOLE
 from tandemq.peer.v1 import record_pb2
@@ -104,6 +104,24 @@ def test_a_table_that_is_over_moves_nothing(policy: str) -> None:
     weights = shown_weights(world.driver.master.state, "m", end_ms - 1).weights
     assert weights is not None
     assert weights.in_force
+
+
+def test_a_table_that_was_published_before_there_was_a_macro_queue_of_its_name_moves_nothing() -> None:
+    """Whoever made it knew of no such thing: it was a router's."""
+    world, other = World(), World()
+    world.change(DELETE)
+    world.publish(q2=1)
+    world.driver.now_ms += 1
+    world.change(CREATE, relationship=pb.RELATIONSHIP_PRODUCER, policy=pb.MACRO_POLICY_ROUND_ROBIN)
+    for name in NAMES:
+        world.change(ADD, queue=name)
+    assert world.send(6) == other.send(6)
+    weights = shown_weights(world.driver.master.state, "m", world.driver.now_ms).weights
+    assert weights is not None
+    assert not weights.in_force
+    world.publish(q2=1)
+    world.at_target()
+    assert set(world.send(6)) == {"q2"}
 
 
 def test_a_table_that_is_deleted_or_of_no_member_moves_nothing() -> None:

@@ -14,7 +14,7 @@ from replica.machine.state.proxies import Proxy
 from replica.services.proxies.far_manager import FarManager
 from replica.services.proxies.standing import ProxyStanding
 from tandemq.v1.macro_service_pb2 import RELATIONSHIP_UNSPECIFIED
-from tandemq.v1.queue_admin_service_pb2 import GetQueueResponse, QueueConfig
+from tandemq.v1.queue_admin_service_pb2 import QUEUE_TYPE_TWO_WAY, GetQueueResponse, QueueConfig
 from tests.unit.replica.core.delivery.test_far_heads import beside
 
 TARGET = "//west/orders"
@@ -37,8 +37,9 @@ class Watched(FarManager):
     def seen(self) -> dict[str, FarDepth]:
         return self.domain.orders.steering.far.seen
 
-    def proxy(self, number: int) -> ProxyStanding:
-        standing = ProxyStanding(Proxy(f"p{number}", number, TARGET, RELATIONSHIP_UNSPECIFIED, QueueConfig(), 0), 0)
+    def proxy(self, number: int, expected: QueueConfig | None = None) -> ProxyStanding:
+        wanted = expected or QueueConfig()
+        standing = ProxyStanding(Proxy(f"p{number}", number, TARGET, RELATIONSHIP_UNSPECIFIED, wanted, 0), 0)
         self.add(standing)
         return standing
 
@@ -71,4 +72,18 @@ async def test_a_length_is_known_as_long_as_one_proxy_leads_there(domain: Domain
     west.drop(1)
     assert west.seen == {TARGET: FarDepth(0)}
     west.drop(2)
+    assert not west.seen
+
+
+async def test_a_proxy_that_expects_another_queue_says_nothing_of_who_reaches_it(domain: Domain) -> None:
+    """Both lead to one queue: it is away for the one alone, whoever was looked at last."""
+    west = Watched(domain)
+    west.answer.set_result(GetQueueResponse(queue={"length": 7}))
+    fits, misfits = west.proxy(1), west.proxy(2, QueueConfig(queue_type=QUEUE_TYPE_TWO_WAY))
+    for standing in (fits, misfits, fits, misfits):
+        await west._look_at(standing)
+    assert west.seen == {TARGET: FarDepth(7)}
+    west.drop(1)
+    assert west.seen[TARGET].why.startswith("CONFIG_MISMATCH")
+    west.close()
     assert not west.seen

@@ -17,6 +17,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from replica.core.delivery.far_heads import AWAY, HEAD_MS, HEARD, LATE, MISFIT, FarMember
 from replica.core.messages.far_bodies import runs_of
 from replica.core.state.outcomes import FarLease, Moved
+from replica.machine.features.macros import REMOVE
 from replica.services.proxies.far_heads import FarMembers
 from replica.services.proxies.far_tap import CALLS_AT_ONCE, parts_of
 from replica.services.proxies.standing import OPEN, ProxyFault, ProxyStanding
@@ -40,7 +41,7 @@ from tandemq.v1.queue_service_pb2 import (
     SettleResult,
 )
 from tests.support.until import until
-from tests.unit.replica.core.delivery.test_fan_in import Taker, send
+from tests.unit.replica.core.delivery.test_fan_in import Taker, change, send
 from tests.unit.replica.core.delivery.test_far_heads import LEASE, LONG_MS, beside, indexes_of
 
 LOST = Error(reason=Reason.REASON_LEASE_LOST, message="it ended")
@@ -64,6 +65,8 @@ class West:
         self.lost: set[int] = set()
         """Indexes whose lease has ended there."""
         self.away: Exception | None = None
+        self.refused = 0
+        """Calls that came while it was away."""
         self.waiting = 0
         """Calls that have waited for that."""
         self.settle_calls: list[int] = []
@@ -83,6 +86,7 @@ class West:
             self.waiting += 1
             await self.silent.wait()
         if self.away is not None:
+            self.refused += 1
             raise self.away
         if reply is SettleResponse:
             self.settle_calls.append(len(SettleRequest.FromString(data).settlements))
@@ -346,10 +350,25 @@ async def test_what_is_acknowledged_while_a_member_leaves_is_answered(east: East
     first = gatherer.gather([acknowledged(1)])
     await east.until(lambda: east.west.waiting > 0, "a call is under way")
     second = gatherer.gather([acknowledged(2)])
-    for key in list(east.far.taps):
-        east.far.taps.pop(key).leave(monotonic_ms())
+    change(east.pair, REMOVE, queue="p")
     east.west.silent.set()
-    await until(lambda: first.done() and second.done(), "both are answered")
+    await east.until(lambda: first.done() and second.done(), "both are answered")
+
+
+async def test_what_a_member_held_that_leaves_goes_back_though_the_first_call_fails(east: East) -> None:
+    """Else it is locked there until its lease ends."""
+    taker = stream(east, 0)
+    east.far._look(monotonic_ms(), every=True)
+    east.member.set(HEARD)
+    east.member.keep(runs_of(rows(1)))
+    east.west.away = error_of("MANAGER_UNREACHABLE", "cut off").in_doubt()
+    change(east.pair, REMOVE, queue="p")
+    await east.until(lambda: east.west.refused > 0, "the first call has failed")
+    assert not east.west.settled
+    east.west.away = None
+    await east.until(lambda: (OUTCOME_RELEASE, [1], 0) in east.west.settled, "it is given back")
+    assert taker.got == []
+    await east.until(lambda: not east.far._leaving, "nobody looks at it any more")
 
 
 def acknowledged(index: int) -> Settlement:
