@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from failover.authority import CasDone, CasRefused, CasUnknown, MemoryAuthority, Unreachable
+from failover.authority import CasDone, CasRefused, CasUnknown, MemoryAuthority, Unreachable, WitnessAuthority
 from failover.local_authority import LocalAuthority
 from failover.register import Register, add_member, claim, commit
 from failover.wire import BadRegisterError, to_message
@@ -89,6 +89,7 @@ async def test_an_authority_that_is_away_gives_unreachable_and_unknown_and_comes
     committed = await formed(apart.a)
     await apart.cut()
     assert isinstance(await read_until(apart.a, Unreachable), Unreachable)
+    assert not apart.a.connected
     desired = add_member(committed, member_added=B, nonce=b"3")
     assert isinstance(await apart.a.compare_and_set("main", committed, desired), CasUnknown)
     assert not apart.a.connected
@@ -271,3 +272,7 @@ async def test_a_record_that_was_forced_at_one_member_is_taken_over_whatever_tha
     met(a, b)
     forced = await a.authority.force("main", 0, 5, "a" * 64, "the other one is lost")
     assert forced == CasDone(await b.authority.get("main"))
+
+
+def test_a_witness_that_was_never_asked_is_not_connected() -> None:
+    assert not WitnessAuthority("127.0.0.1:1", "pair", "a").connected

@@ -22,7 +22,7 @@ from failover.process import Ended, Process, Ran
 from failover.reasons import REASON_CHARS_MAX, tidy
 from tests.failover.support import COMMANDS, ECHO_ID, PYTHON, SHELL, WRONG, Wrong, event, is_alive, script
 from tests.support.starvation import Stopwatch
-from tests.support.until import until
+from tests.support.until import OUTER_S, until
 
 pytestmark = pytest.mark.process
 
@@ -190,6 +190,11 @@ def test_killed_before_it_starts_it_does_not_live() -> None:
     process = Process(["sleep", "600"], b"", 600)
     process.kill()
     assert process.run().ended is Ended.CANCELLED
+
+
+async def test_one_that_ends_when_it_is_asked_to_is_not_said_to_have_ignored_that() -> None:
+    ran = await asyncio.to_thread(Process(["sleep", "600"], b"", 0.05, grace_s=OUTER_S).run)
+    assert (ran.ended, ran.why, ran.killed) == (Ended.LIMIT, "no end within 0.05 s", False)
 
 
 @pytest.mark.slow
