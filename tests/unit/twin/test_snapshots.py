@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,18 @@ def test_k10_the_one_before_a_damaged_one_is_used(tmp_path: Path) -> None:
     assert snapshots.newest() == snapshot(20)
     (tmp_path / f"{40:020d}.new").write_bytes(b"a crash while it was written")
     assert snapshots.newest() == snapshot(20)
+
+
+def test_k10_all_of_it_is_synced_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[tuple[int, list[str]]] = []
+    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append((os.fstat(descriptor).st_size, names())))
+
+    def names() -> list[str]:
+        return sorted(path.suffix for path in tmp_path.iterdir())
+
+    Snapshots(tmp_path).write(snapshot(10))
+    (whole, before), (_, after) = synced
+    assert (whole, before, after) == (len(snapshot(10).to_bytes()), [".new"], [".snapshot"])
 
 
 def test_two_processes_do_not_share_a_directory(tmp_path: Path) -> None:

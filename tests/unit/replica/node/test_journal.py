@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from replica.node import journal
-from replica.node.journal import Begins, RowPlace, bounds_of, find
+from replica.node.journal import Begins, RowPlace, bounds_of, find, problem_of_history
 from replica.node.journal_rows import Wanted
 from storage.errors import CorruptRecord
 from storage.store import Append, WriteBatch
+from tandemq.v1.common_pb2 import Reason
 from tandemq.v1.journal_service_pb2 import JOURNAL_KIND_ENQUEUED
 from tandemq.v1.queue_admin_service_pb2 import PERSISTENCE_VOLATILE
 from tests.support.clients import Producer, create
@@ -72,6 +73,27 @@ def test_where_a_queue_begins_follows_the_trimming() -> None:
     producer.send(master)
     pair.settle(200)
     assert first("idle") == 1
+
+
+def test_where_a_queue_begins_is_found_anew_in_another_history() -> None:
+    """What is kept begins where it did, and holds other records."""
+    _, master = busy()
+    begins, bounds, number = Begins(), bounds_of(master.shared), number_of(master, "q")
+    assert begins.find(master.store, NUMBER, number, bounds) == 1
+    shorter = bounds._replace(end=bounds.first, generation=bounds.generation + 1)
+    assert begins.find(master.store, NUMBER, number, shorter) == 0
+    assert begins.find(master.store, NUMBER, number, bounds._replace(generation=bounds.generation + 2)) == 1
+
+
+def test_who_has_read_another_history_is_refused_by_name() -> None:
+    _, master = busy()
+    own = master.shared.machine.history_id
+    assert own
+    for known in (own, b""):
+        assert problem_of_history(master.shared, known) is None
+    refused = problem_of_history(master.shared, bytes(16))
+    assert refused is not None
+    assert (refused.reason, refused.metadata["history_id"]) == (Reason.REASON_PAIR_CHANGED, own.hex())
 
 
 def test_both_members_give_the_same_rows_and_no_body_that_is_on_no_disk() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -442,6 +443,48 @@ def test_a_dedup_id_of_a_member_for_whose_room_others_wait_enters_no_other_one_a
     op = plan.header.enqueue
     assert (op.queue, [each.ordinal for each in op.duplicates]) == ("q1", [0])
     assert [(each.ordinal, each.reason) for each in op.refusals] == [(1, common_pb2.REASON_QUEUE_FULL)]
+
+
+@pytest.mark.parametrize(
+    ("priority", "members_max", "reason"),
+    [
+        (10, 9, common_pb2.REASON_CONFIG_ERROR),
+        (-1, 9, common_pb2.REASON_CONFIG_ERROR),
+        (9, 1, common_pb2.REASON_QUOTA_EXCEEDED),
+    ],
+)
+def test_a_member_whose_queue_is_still_to_be_made_is_refused_before_it_is(
+    priority: int, members_max: int, reason: common_pb2.Reason
+) -> None:
+    driver = made(TURNS, "q1")
+    driver.master.state.limits = replace(driver.limits, macro_members_max=members_max)
+    call = MacroCall(ADD, "m", b"", 0, queue="later", priority=priority)
+    with pytest.raises(Refused) as caught:
+        macros.check_before_made(driver.master.state, call, admin_pb2.QueueConfig())
+    assert (caught.value.reason, caught.value.metadata["member"]) == (reason, "later")
+
+
+def test_a_settlement_whose_lease_has_ended_is_looked_for_at_each_member() -> None:
+    """At the first queue of all as at any other."""
+    driver = Driver()
+    assert driver.create("q1") == 1
+    driver.create("q2")
+    change(driver, CREATE, relationship=CONSUMER, policy=pb.MACRO_POLICY_PRIORITIZED)
+    for name in ("q1", "q2"):
+        change(driver, ADD, queue=name)
+    driver.send(1, queue="q2")
+    lease_id, _ = driver.lease(name="q2")
+    call = SettleCall("m", [Settlement(lease_id=lease_id, ranges=ranges_of((1, 1)), outcome=ACK)])
+    for _ in range(2):
+        headers, (result,) = plan_settle_macro(driver.master.state, driver.now_ms, call)
+        for header in headers:
+            driver.order(header)
+        assert result.settled == 1
+    driver.send(1, queue="q1")
+    held, _ = driver.lease(name="q1")
+    elsewhere = Settlement(lease_id=held, ranges=ranges_of((1, 1)), outcome=ACK, queue="nobody")
+    headers, (result,) = plan_settle_macro(driver.master.state, driver.now_ms, SettleCall("m", [elsewhere]))
+    assert (headers, result.settled) == ([], 0), "a name that nobody has is no name of the first queue"
 
 
 def test_a_settlement_by_the_macro_queues_name_touches_no_other_queue() -> None:

@@ -136,6 +136,19 @@ def test_a_snapshot_keeps_what_is_granted_and_what_of_it_counts(driver: Driver) 
     assert found.in_force.deciding(BILLING, CONSUME, "orders") is not None
 
 
+def test_a_snapshot_knows_the_version_of_what_counts_though_nothing_is_granted(driver: Driver) -> None:
+    """A member whose rights are those of that version admits who has waited for it."""
+    change(driver, PRODUCE, "orders")
+    change(driver, PRODUCE, "orders", revoked=True)
+    assert Machine.restore(driver.master.snapshot(), ("a", "b")).state.rights.in_force.version == 2
+    driver.commits = False
+    change(driver, CONSUME, "orders")
+    found = Machine.restore(driver.master.snapshot(), ("a", "b")).state.rights
+    assert (found.version, found.in_force.version) == (3, 0), "the last that is committed is not known"
+    found.commit(driver.log_index)
+    assert found.in_force.version == 3
+
+
 def test_the_digest_of_the_state_knows_rights(driver: Driver) -> None:
     before = driver.master.digest()
     change(driver, PRODUCE, "orders")
