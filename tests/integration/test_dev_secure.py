@@ -129,7 +129,7 @@ with tandemq.connect(sys.argv[1] or None) as client:
         home.run("doctor")
         home.run("doctor", "--target", f"127.0.0.1:{base}")
         assert '"IN_SYNC"' in home.run("pair", "status", "-o", "json")
-        home.run("drill", "run", "kill-master", "--report-dir", str(home.folder / "report"))
+        home.run("drill", "run", "kill-master", "--repeat", "1", "--report-dir", str(home.folder / "report"))
     with home.dev():
         assert serials(home.folder) == first, "they are made once"
         assert [each["body"] for each in lines(home, "msg", "browse", "orders")] == ["x"] * 4
