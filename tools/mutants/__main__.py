@@ -69,7 +69,7 @@ AREAS = {
     "services": Area(
         ("replica/services", "replica/node", "replica/peer", "replica/tokens", "tandemq/twin"),
         ("tests/unit/replica", "tests/unit/twin"),
-        60,
+        40,
     ),
     "client": Area(("tandemq/client",), ("tests/unit/client", "tests/classic"), 75),
 }
