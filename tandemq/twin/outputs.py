@@ -100,6 +100,8 @@ class Outputs:
         self._messages = self._bytes = 0  # of them
         self._ahead: deque[tuple[int, int]] = deque()  # numbers of the twin that are not reached yet, and digests
         self._is_held = False
+        self._inputs_max = UNIT_MESSAGES_MAX
+        """Whose outputs go in one unit: fewer where a queue has no room for all of them at once."""
         self._wake = asyncio.Event()
         self._watchers: list[tuple[int, asyncio.Future[None]]] = []
 
@@ -213,7 +215,11 @@ class Outputs:
             try:
                 await self._send(unit)
                 wait_s = WAIT_S
+                self._inputs_max = min(2 * self._inputs_max, UNIT_MESSAGES_MAX)
             except (ResourceExhausted, Unavailable, InDoubt) as error:  # its number makes it safe to send it again
+                if isinstance(error, ResourceExhausted) and len(unit) > 1:
+                    self._inputs_max = len(unit) // 2  # a queue that is shorter than the unit never has room for it
+                    continue
                 log.warning("outputs up to input %d of %s wait: %s", unit[-1].index, self._writer, error)
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, WAIT_MAX_S)
@@ -226,7 +232,7 @@ class Outputs:
             messages, payload_bytes = messages + len(each.outputs), payload_bytes + each.payload_bytes
             queues |= {output.queue for output in each.outputs}
             is_large = messages > UNIT_MESSAGES_MAX or payload_bytes > UNIT_BYTES_MAX or len(queues) > UNIT_QUEUES_MAX
-            if unit and is_large:
+            if unit and (is_large or len(unit) >= self._inputs_max):
                 break
             unit.append(each)
         return unit

@@ -82,6 +82,27 @@ async def test_k8_outputs_that_two_cut_at_other_places_enter_once(client: aio.Cl
     assert sum(twin.counts.duplicates for twin in twins) > 0, "both did send"
 
 
+async def test_k8_outputs_for_which_a_queue_has_no_room_at_once_enter_in_parts(client: aio.Client) -> None:
+    """Behind a long absence one unit would be longer than the queue ever is."""
+    queue, found, taken = new_name(), list[Compared](), list[bytes]()
+    await client.create_queue(queue, admin.QueueConfig(max_length=3))
+    twin = Outputs(client, new_name(), "q", unequal(found))
+    await twin.begin(0, 0, 0)
+    for index in range(1, 21):
+        twin.add(index, [Output(queue, b"%d" % index)])
+    running = asyncio.create_task(twin.run())
+    await until(lambda: twin.last > 0, "some have room")
+    async with client.consumer(queue) as consumer:
+        async for delivery in consumer:
+            taken.append(delivery.payload)
+            delivery.ack()
+            if len(taken) == 20:
+                break
+    await twin.done(20)
+    running.cancel()
+    assert (taken, found) == ([b"%d" % index for index in range(1, 21)], [])
+
+
 async def test_k8_a_difference_is_found_by_the_same_number_and_by_a_gap(client: aio.Client) -> None:
     queue, same, gap = new_name(), new_name(), new_name()
     await client.create_queue(queue)
