@@ -10,6 +10,7 @@ from typing import Any
 from tandemq.client import aio
 from tandemq.client.calls import PAIR_SERVICE
 from tandemq.twin.faults import InputMissing, TwinFault
+from tandemq.twin.meeting import LOG, PREFIX, asked_queue
 from tandemq.twin.options import TwinOptions
 from tandemq.v1 import pair_service_pb2
 from tandemq.v1.queue_admin_service_pb2 import REPLICATION_PRODUCER, QueueInfo
@@ -40,6 +41,24 @@ def check_same(inputs: QueueInfo, at_side: QueueInfo, options: TwinOptions) -> N
             "two pairs; name members of one"
         )
         raise TwinFault("CONFIG_ERROR", text, queue=inputs.name)
+
+
+def check_name(queues: Iterable[QueueInfo], name: str, inputs: str, other: str) -> None:
+    """Raises TwinFault (TWIN_MISMATCH): the process at member `other` has these inputs too, under another name, and so
+    each output would enter under both. `queues`: in which twins meet.
+    """
+    by_name = {info.name: info for info in queues}
+    for info in by_name.values():
+        theirs = info.name.removeprefix(PREFIX).removesuffix(LOG)
+        if not info.name.endswith(LOG) or theirs == name or info.config.labels.get("inputs") != inputs:
+            continue
+        listens = by_name.get(asked_queue(theirs, other))
+        if listens is not None and listens.consumers:
+            text = (
+                f"queue {inputs} has inputs of twins {theirs}, whose process at {other} runs, and this one is of twins "
+                f"{name}: each output would be sent under both names. Correct the name, or stop that process first"
+            )
+            raise TwinFault("TWIN_MISMATCH", text, own=name, other=theirs)
 
 
 def check_seen(index: int, last: int, options: TwinOptions) -> None:

@@ -11,9 +11,8 @@ from tandemq.client import aio
 from tandemq.client.sides import behind
 from tandemq.errors import NotFound
 from tandemq.twin.faults import TwinFault
-from tandemq.twin.meeting import PREFIX, Asked, ask, asked_queue, latest, log_queue, logged, marks
+from tandemq.twin.meeting import LOG, PREFIX, Asked, ask, asked_queue, latest, log_queue, logged, marks
 
-LOG = "/log"
 LOOK_S = 0.1
 NAMED_MAX = 50
 """Twins that a refusal names."""

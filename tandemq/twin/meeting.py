@@ -23,7 +23,7 @@ from tandemq.twin.digests import MARKS_KEPT, shown
 from tandemq.twin.handling import Output
 from tandemq.v1.queue_admin_service_pb2 import OVERFLOW_DROP_HEAD, QueueConfig, QueueInfo
 
-PREFIX = "SYSTEM.TWIN/"
+PREFIX, LOG = "SYSTEM.TWIN/", "/log"
 LOG_KEPT = 200
 SNAPSHOT_BYTES_MAX = 4_000_000
 """Of one that goes through a queue: a batch of a manager, with room for the rest (K10)."""
@@ -37,7 +37,7 @@ def marks_queue(name: str) -> str:
 
 
 def log_queue(name: str) -> str:
-    return f"{PREFIX}{name}/log"
+    return f"{PREFIX}{name}{LOG}"
 
 
 def asked_queue(name: str, member: str) -> str:

@@ -20,12 +20,12 @@ from tandemq.client.delivery import DeliveryBatch
 from tandemq.client.parts import Part
 from tandemq.client.sides import last_input
 from tandemq.errors import AlreadyExists
-from tandemq.twin.checks import check_known, check_marks, check_same, check_seen, check_sides, member_at
+from tandemq.twin.checks import check_known, check_marks, check_name, check_same, check_seen, check_sides, member_at
 from tandemq.twin.codecs import JSON, Codec, check_json
 from tandemq.twin.digests import NONE, Compared, OwnMarks, shown, state_digest
 from tandemq.twin.faults import InputMissing, StateMissing, TwinsDiffer, TwinVersion
 from tandemq.twin.handling import Handler, Output, State, TwinInput
-from tandemq.twin.meeting import SNAPSHOT_BYTES_MAX, Meeting, latest, logged, mark, marks, only_logged
+from tandemq.twin.meeting import PREFIX, SNAPSHOT_BYTES_MAX, Meeting, latest, logged, mark, marks, only_logged
 from tandemq.twin.options import OnDivergence, TwinEnd, TwinOptions
 from tandemq.twin.outputs import OutputCounts, Outputs
 from tandemq.twin.replies import Replies
@@ -133,6 +133,7 @@ class Twin(Generic[State]):
         self._queue_id = f"{inputs.name} of {inputs.created_at.ToJsonString()}"
         self.other = next((member for member in inputs.open_members if member != self.member), "")
         consumer = await self._take_side(at_side, stack)
+        check_name(await pair.list_queues(PREFIX), self.name, inputs.name, self.other)
         meeting = Meeting(pair, self.name, self.member)
         await meeting.prepare(inputs)
         log_of_both = await logged(pair, self.name)

@@ -73,6 +73,27 @@ async def test_k7_a_third_one_is_refused_before_it_disturbs_anybody(
         assert await run is TwinEnd.STOPPED
 
 
+async def test_k7_a_process_of_another_name_is_refused_while_the_first_one_runs(
+    pair: Cluster, client: aio.Client, tmp_path: Path
+) -> None:
+    """Outputs are one by the name of the twins: under two of them each would enter twice."""
+    async with pairing(pair, client, tmp_path) as made:
+        a, misspelt = made.twin("a"), made.twin("b")
+        run = made.start(a)
+        await made.send(2, 4)
+        await made.reach(2, a)
+        await until(lambda: a.counts.sent == 2, "its outputs are there")
+        misspelt.name = f"{made.name}x"
+        with pytest.raises(TwinFault, match=r"TWIN_MISMATCH.*each output would be sent under both names"):
+            await misspelt.run()
+        assert await made.sent() == sums(2, 4)
+        a.stop()
+        await run
+        made.start(again := made.twin("b"))
+        await made.reach(2, again)
+        assert await made.sent() == sums(2, 4)
+
+
 async def test_k10_two_that_begin_at_once_hear_of_each_other(
     pair: Cluster, client: aio.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
