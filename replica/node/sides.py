@@ -87,7 +87,7 @@ class Sides:
         self._committed: dict[int, int] = {}
         """By domain: up to where its state was committed when its sides were last looked at after a step."""
         self._rejected: dict[int, int] = {}
-        """By side that is served: messages that its process has ever rejected, as operators know."""
+        """By side that is served, or was: messages that its process has ever rejected, as operators know."""
         self._limits = SideLimits()
         self._rounds: dict[int, Rounds] = {}
         """By domain: which queues with sides are looked at next, for one that is too far behind."""
@@ -271,7 +271,7 @@ class Sides:
         own = self._serving()
         if own is None:
             return
-        for side_id in self.served:
+        for side_id in self.moving:  # served, or left just now
             side = own.orders.machine.state.queues.get(side_id)
             count = side.totals.rejected if side is not None else 0
             known = self._rejected.setdefault(side_id, count)

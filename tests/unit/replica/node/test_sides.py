@@ -149,6 +149,23 @@ async def test_k4_what_one_side_rejects_is_reported_and_the_other_side_still_get
     assert other.consume()[0].indexes == [1, 2, 3]
 
 
+async def test_k4_what_a_process_rejects_as_its_last_word_is_reported(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It leaves before anybody looks, and no other one may ever come."""
+    notes: list[str] = []
+    monkeypatch.setattr(member.node._listener, "on_note", lambda _domain, note: notes.append(note.text))
+    member.driver.send(2)
+    process, consumer = member.consume()
+    ((lease_id, _),) = process.given
+    member.settle(process, lease_id, 2, OUTCOME_REJECT)
+    member.leave(consumer)
+    member.flush()
+    for now_ms in (NOW_MS + 200, NOW_MS + 400):
+        member.sides.look(now_ms)
+    assert [note for note in notes if "has rejected 1 of its messages, one of them 2" in note] == notes != []
+
+
 async def test_k6_a_side_is_as_far_as_its_disk_says(member: Member) -> None:
     member.driver.send(2)
     process, _ = member.consume()
