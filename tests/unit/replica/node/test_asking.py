@@ -187,6 +187,30 @@ async def test_k3_a_side_that_nobody_uses_any_more_asks_for_nothing(driver: Driv
     assert asked_by(member) == 0
 
 
+async def test_k3_what_the_peer_asked_for_ends_with_its_consumer(driver: Driver) -> None:
+    """Its next heartbeat asks for that side no more."""
+    member = Member(driver)
+    member.sides.asks.on_beat(member.pair.shared.domain, [SideAsk(queue_id=member.queue.queue_id, until=5)])
+    member.sides.asks.on_beat(member.pair.shared.domain, [])
+    assert not member.sides.asks.peer
+
+
+async def test_k3_what_waits_at_a_side_counts_as_asked_for(driver: Driver) -> None:
+    """Its consumer has no room for bytes: more would be selected each time, and none of it could be overtaken."""
+    member = Member(driver, "b")
+    process, consumer = member.consume()
+    asked_by(member)
+    consumer.credit_bytes = 0
+    send(driver, *[4] * 8)
+    select(driver, 8)
+    driver.replica.commit(driver.log_index)
+    member.commit()
+    waiting = 8 - len(process.indexes)
+    assert waiting > 0
+    member.sides.on_moved()
+    assert asked_by(member) == 8 + consumer.credit_messages - waiting
+
+
 @pytest.mark.parametrize(("credit", "asked"), [(100, 100), (20_000, SELECTED_MAX)])
 async def test_a_side_asks_for_what_its_consumer_has_credit_for_up_to_one_record(
     driver: Driver, credit: int, asked: int

@@ -69,6 +69,19 @@ def test_k6_a_side_that_stands_before_a_full_queue_loses_its_place(driver: Drive
     assert late(driver) == {}, "it comes along: senders wait for it"
 
 
+@pytest.mark.parametrize(("max_bytes", "is_late"), [(90, True), (100, False)])
+def test_k6_a_queue_is_full_of_bytes_too(max_bytes: int, is_late: bool) -> None:
+    """Where a message as long as the others has no room."""
+    driver = Driver()
+    driver.create(
+        replication=admin_pb2.REPLICATION_PRODUCER, max_length=1_000, max_message_bytes=10, max_bytes=max_bytes
+    )
+    driver.send(9)
+    mark(driver, a=8)
+    driver.now_ms += LIMITS.full_ms
+    assert ("b" in late(driver)) is is_late
+
+
 @pytest.mark.parametrize(("no_room", "what"), [(False, "the queue was full"), (True, "the store was full")])
 def test_k6_a_side_that_loses_its_place_hears_what_was_full(driver: Driver, no_room: bool, what: str) -> None:
     driver.send(10)
