@@ -30,10 +30,12 @@ def domain_option(command: Command) -> Command:
     return click.option("--domain", default="main", show_default=True, help="Domain that it is about.")(command)
 
 
-def reason_option(*, required: bool = False) -> Callable[[Command], Command]:
+def reason_option(*, required: bool = False, needed: str = "") -> Callable[[Command], Command]:
+    """`needed`: with which other option it is not left out."""
     if required:
         return click.option("--reason", metavar="TEXT", required=True, help="Why, for the event log.")
-    return click.option("--reason", metavar="TEXT", default="", help="Why, for the event log; may be left out.")
+    when = f"needed with {needed}" if needed else "may be left out"
+    return click.option("--reason", metavar="TEXT", default="", help=f"Why, for the event log; {when}.")
 
 
 def look_at(target: str | None, timeout_ms: int) -> PairView:

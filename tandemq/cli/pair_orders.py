@@ -104,7 +104,7 @@ def handoff(
     metavar="INDEX",
     help="This member's last log index, as the command without it states.",
 )
-@reason_option()
+@reason_option(needed="--accept-loss-after")
 @yes_option
 @timeout_option("15s")
 @output_option("table", "json")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import click
 import pytest
+from click.testing import CliRunner
 from msgspec import structs
 
 from tandemq.cli.failure import Failure
+from tandemq.cli.pair import pair
 from tandemq.cli.pair_call import check_other, choose, finish
 from tandemq.cli.view import MemberView, PairView
 
@@ -62,6 +64,12 @@ def test_nobody_leaves_whose_peer_would_not_serve(other: MemberView, cause: str,
         check_other(PairView(pair="p", members=(other, B)), B)
     assert step in refused.value.next_step
     assert refused.value.exit_code == 1
+
+
+def test_a_reason_that_is_needed_is_not_said_to_be_one_that_may_be_left_out() -> None:
+    said = CliRunner().invoke(pair, ["failover", "--help"]).stdout
+    assert "needed with --accept-" in said
+    assert "left out" not in said
 
 
 def test_copies_that_differ_end_the_command(capsys: pytest.CaptureFixture[str]) -> None:
