@@ -66,8 +66,6 @@ class Running:
         environment = self.lever.environment
         self._load = Asked(self._place, self._role, "bench.levers.load", spec, ANSWER_S, environment)
         self.pids = {**self.pair.by_role(), "client": self._load.pid}
-        if strangers := unlike(self.pids):
-            raise BenchError(strangers)
         self._switches = {role: Switches(pid) for role, pid in self.pids.items()}
 
     def turn(self, work: Workload, seconds: float) -> dict[str, Any]:
@@ -77,6 +75,8 @@ class Running:
         assert self._load
         asked = {**asdict(work), "seconds": seconds}
         found = self._load.ask(asked, f"{self.lever.name!r} in {work.name!r}")
+        if strangers := unlike(self.pids):  # not before: until it has answered, the load may be what starts it
+            raise BenchError(strangers)
         count, took_s = max(1, found["sent"]), time.perf_counter() - began
         used = {
             role: (cpu_us(pid) - own[role][0], self._switches[role].read() - own[role][1])
