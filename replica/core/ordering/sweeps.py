@@ -19,7 +19,10 @@ from replica.core.ordering.sweep import Sweep, Verb
 from replica.core.ordering.sweep_looks import Looks
 from replica.core.state.outcomes import Failed, Moved, SweepDone
 from replica.machine import MoveCall, Refused, RemoveCall, columns_of, ranges_of
+from replica.machine.plan.dropping import leaving_of
 from replica.machine.plan.move import check_copy, plan_move, plan_remove, room_for_moved
+from replica.machine.plan.owners import check_coming, check_moved
+from tandemq.over_quota import QUOTA
 from tandemq.v1.common_pb2 import IndexRange, Reason
 from tandemq.v1.queue_service_pb2 import FINAL_STATE_PURGED, EnqueueBatch
 
@@ -240,14 +243,31 @@ class Sweeps:
                 except Refused as refused:  # of this one: those behind it may go
                     sweep.stays(1, to, refused.reason, refused.message)
                     return
-                if piece.takes(found.message):
+                sweep.blocked.update(self._full(queue, to, piece, found.message))
+                if to not in sweep.blocked:
                     volatile = queue.copy_is_volatile(found.index, marked=found.message.persistent)
                     make = copies.redriven if sweep.verb is Verb.REDRIVE else copies.copy_of
                     piece.add(found.index, make(found.message, volatile=volatile))
                     return
-                sweep.blocked[to] = Refused(Reason.REASON_QUEUE_FULL, f"queue {to} is full")
         why = sweep.blocked[to]
         sweep.stays(1, to, why.reason, why.message)
+
+    def _full(self, queue: QueueState, to: str, piece: _Piece, message: Message) -> dict[str, Refused]:
+        """Why that queue takes nothing more, by its name; empty: it takes this one."""
+        if not piece.takes(message):
+            return {to: Refused(Reason.REASON_QUEUE_FULL, f"queue {to} is full")}
+        state = self.orders.machine.state
+        try:
+            check_coming(state, state.named(to), queue, len(message.payload), piece.payload_bytes)
+        except Refused as refused:
+            self._count(refused)
+            return {to: refused}
+        return {}
+
+    def _count(self, refused: Refused) -> None:
+        """Of a quota: what stays is said in the answer of the call, which is no refusal."""
+        if (kind := refused.metadata.get(QUOTA)) is not None:
+            self.orders.machine.state.limits.kept_quotas.note_refusal(kind)
 
     def _order(self, sweep: Sweep, queue: QueueState, to: str, piece: _Piece) -> None:
         if not piece.letters:
@@ -259,9 +279,14 @@ class Sweeps:
         call = MoveCall(
             sweep.queue_id, to, piece.indexes, columns, FINAL_STATE_PURGED, ends, begins, name, sweep.request_hash
         )
+        state = orders.machine.state
         try:
-            move(orders, plan_move(orders.machine.state, orders.time_ms, call), body)
+            header = plan_move(state, orders.time_ms, call)
+            if state.owners.by_name:
+                check_moved(state, header.enqueue, queue, leaving_of(queue, ranges_of(piece.indexes)))
+            move(orders, header, body)
         except Refused as refused:
+            self._count(refused)
             sweep.blocked[to] = refused
             sweep.stays(len(piece.indexes), to, refused.reason, refused.message)
             return

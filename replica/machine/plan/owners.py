@@ -1,7 +1,7 @@
 """Decides whether a principal may keep more than it does, by `security.quotas` of the master; changes nothing.
 
 What counts for it are the queues that it made, whoever sends to them. What a manager makes for itself, dead letters for
-one, counts and is not held back.
+one, counts and is not held back; what a client has moved is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from types import MappingProxyType
 from replica.machine.plan.dropping import Departing, leaving_of
 from replica.machine.state.errors import Refused
 from replica.machine.state.kept_quotas import KeptQuota
-from replica.machine.state.owned import Owned
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
 from tandemq.over_quota import QUOTA
@@ -55,7 +54,23 @@ def check_stored(state: State, entering: Iterable[tuple[QueueState, int]]) -> No
     for owner, size in more.items():
         quota = state.limits.kept_quotas.of(owner)
         if quota is not None and quota.stored:
-            _check_room(owner, state.owners.by_name[owner], quota, size)
+            _check_room(owner, state.owners.by_name[owner].bytes, quota, size)
+
+
+def check_moved(state: State, op: record_pb2.EnqueueOp, source: QueueState, leaving: Departing) -> None:
+    """The same, of what enters a queue by a client's order and leaves another one, which may be the same owner's."""
+    to = state.queues[op.queue_id]
+    stays = leaving.payload_bytes if to.owned is source.owned else 0
+    check_stored(state, [(to, _more(state, op, {}) - stays)])
+
+
+def check_coming(state: State, to: QueueState, source: QueueState, size: int, before: int) -> None:
+    """Refused when the owner of `to` may not store so many bytes that come from another owner's queue, behind as many
+    `before` them.
+    """
+    quota = state.limits.kept_quotas.of(to.config.owner) if to.owned is not None else None
+    if to.owned is not None and to.owned is not source.owned and quota is not None and quota.stored:
+        _check_room(to.config.owner, to.owned.bytes + before, quota, size)
 
 
 def without_room(state: State, queues: Iterable[QueueState], size: int, *, each: bool) -> set[int]:
@@ -82,10 +97,10 @@ def _more(state: State, op: record_pb2.EnqueueOp, leaving: Mapping[int, Departin
     return op.payload_bytes - dropped.payload_bytes - (gone.payload_bytes if gone is not None else 0)
 
 
-def _check_room(owner: str, owned: Owned, quota: KeptQuota, size: int) -> None:
-    if size <= 0 or owned.bytes + size <= quota.stored:
+def _check_room(owner: str, held: int, quota: KeptQuota, size: int) -> None:
+    if size <= 0 or held + size <= quota.stored:
         return
-    text = f"queues of {owner} hold {owned.bytes} bytes and may hold {quota.stored} (security.quotas)"
+    text = f"queues of {owner} hold {held} bytes and may hold {quota.stored} (security.quotas)"
     if size > quota.stored:
         raise _exceeded(f"{text}: {size} more never fit; send less at once", "stored", quota.stored, owner)
     text = f"{text}: there is no room for {size} more; consume, or repeat it later"
