@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -11,6 +11,8 @@ from tandemq import refusing
 from tandemq.v1.common_pb2 import Error, Reason
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import grpc
 
 # A refusal names what the caller sent, and that may have any length. A status travels in headers, of which clients take
@@ -54,4 +56,24 @@ async def abort(context: grpc.aio.ServicerContext, failed: Failed | Moved) -> No
     """Refuse the whole call: status, ErrorInfo, RetryInfo."""
     if isinstance(failed, Moved):
         failed = Failed(Reason.REASON_NOT_MASTER, failed.message, {}, 100)
+    if failed.unseen is not None and isinstance(context, Seeing):
+        failed = context.shown(failed)
     await refusing.abort(context, failure(failed))
+
+
+class Seeing:
+    """The context of a call whose caller may see some queues and no others: a refusal names none of those."""
+
+    def __init__(self, context: Any, sees: Callable[[str], bool]) -> None:
+        self._context, self._sees = context, sees
+
+    def shown(self, failed: Failed) -> Failed:
+        """As that one gets it."""
+        if failed.unseen is None or all(map(self._sees, failed.unseen.names)):
+            return failed
+        names, text = failed.unseen
+        facts = {key: value for key, value in failed.metadata.items() if value not in names}
+        return failed._replace(message=text, metadata=facts)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)

@@ -19,7 +19,7 @@ from replica.machine import Refused
 from replica.machine.features.rights import right_name
 from replica.machine.state.rights import ALL, OF_PAIR
 from replica.rpc.handlers import WrappedService
-from replica.rpc.refusals import abort, refusal
+from replica.rpc.refusals import Seeing, abort, refusal
 from replica.rpc.skim import Skim, entries_at, is_set, names_at
 from replica.services import forward
 from replica.services.audited import ORDERS, line_of, ordered, outcome_of
@@ -272,14 +272,24 @@ class Guard:
             self.audit.refused(line_of(path, request, who, context, outcome, [about]))
 
     def handler_of(self, path: str, handle: Any, context: Any) -> Any:
-        """The same; of an order one that writes it down, at the member that its client called."""
-        audit = self.audit
-        if audit is None or path not in ORDERS or came_over_a_hop(context):
+        """The same; of an order one that names no queue that its caller may not see, and that writes the order down, at
+        the member that its client called.
+        """
+        if path not in ORDERS:
             return handle
-        who = self.access.caller(context)
+        audit, who = self.audit, self.access.caller(context)
+
+        def sees(name: str) -> bool:
+            return self.access.sees(who, *names_of(self.members, name))
+
+        async def seeing(request: bytes, context: Any) -> Any:
+            return await handle(request, Seeing(context, sees))
+
+        if audit is None or came_over_a_hop(context):
+            return seeing
 
         async def written(request: bytes, context: Any) -> Any:
-            return await ordered(audit, path, who, request, context, handle)
+            return await ordered(audit, path, who, request, context, seeing)
 
         return written
 

@@ -221,6 +221,47 @@ async def test_v1_a_refused_reaction_names_nothing_that_the_caller_need_not_know
         await ops.react("shown", Where(group_id="g"), Custom("absent"))
 
 
+async def test_a_queue_that_one_may_not_see_is_named_by_no_refusal_and_no_answer(
+    pair: Cluster, folder: Path, ops: aio.Client
+) -> None:
+    """Where its dead letters go, and whose dead letters are there: only who sees both hears of both."""
+    config = queue_admin_service_pb2.QueueConfig
+    await ops.create_queue("mine/dead")
+    await ops.create_queue("vault", config=config(dead_letter_queue="mine/dead"))
+    await ops.create_queue("mine/q", config=config(dead_letter_queue="vault.dead"))
+    for right in ("administer", "produce"):
+        await ops.grant_right("shop", right, "mine/**")
+    await ops.send("vault", b"dies")
+    async with ops.consumer("vault", credit_messages=1) as consumer:
+        (await anext(aiter(consumer))).reject("broken")
+    await until(lambda: _holds(ops, "mine/dead", 1))
+    await ops.update_queue("vault", config(dead_letter_queue="mine/other"), ["dead_letter_queue"])
+    for member in ("a", "b"):
+        async with at(pair, folder, member, "shop") as shop:
+            with pytest.raises(Refused, match="dead letters of another queue go to mine/other") as refused:
+                await shop.create_macro("mine/other")
+            assert "vault" not in refused.value.message + str(refused.value.metadata)
+            with pytest.raises(Refused, match="dead letters of queue vault go to mine/other"):
+                await ops.create_macro("mine/other")
+            found = [await shop.get_queue("mine/q"), *await shop.list_queues("mine/q")]
+            assert [each.config.dead_letter_queue for each in found] == ["", ""]
+            assert (await ops.get_queue("mine/q")).config.dead_letter_queue == "vault.dead"
+            left = await shop.redrive_queue("mine/dead")
+            (behind,) = left.behind
+            assert (left.moved, behind.reason, behind.queue) == (0, common_pb2.REASON_QUEUE_NOT_FOUND, "")
+            assert "vault" not in str(left)
+    await ops.grant_right("shop", "consume", "vault")
+    async with at(pair, folder, "a", "shop") as shop:
+        (behind,) = (await shop.redrive_queue("mine/dead")).behind
+        assert (behind.reason, behind.queue) == (common_pb2.REASON_PERMISSION_DENIED, "vault")
+        await ops.grant_right("shop", "produce", "vault")
+        assert (await shop.redrive_queue("mine/dead")).moved == 1
+
+
+async def _holds(client: aio.Client, queue: str, length: int) -> bool:
+    return (await client.get_queue(queue)).length == length
+
+
 async def test_whoever_says_himself_for_whom_he_calls_is_refused(pair: Cluster, folder: Path) -> None:
     """Only the pinned peer is believed: not a client, and not a member of another pair."""
     request = queue_admin_service_pb2.PurgeQueueRequest(name="secret", request_id=new_id())
@@ -301,6 +342,9 @@ async def test_rows_are_published_where_their_publisher_may_produce(
         assert from_rpc_error(caught.value).reason == "QUEUE_NOT_FOUND"
         await ops.grant_right("shop", "produce", "rows")
         assert (await stages.Publish(publish, timeout=OUTER_S)).queues[0].rows == 1
+        await ops.revoke_right("shop", "produce", "rows")
+        again = await stages.Publish(publish, timeout=OUTER_S)
+        assert (again.duplicate, list(again.queues)) == (True, []), "by the writer's name alone"
         release = stage_service_pb2.ReleaseWriterRequest(writer="xmit/elsewhere/main/pair")
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await stages.ReleaseWriter(release, timeout=OUTER_S)

@@ -268,7 +268,10 @@ class Orders:
             last = int(metadata.get("last_sequence", "0"))
             self.shared.outbox.send(hold_reject=HoldReject(key=held_key(pending), error=error, last_sequence=last))
         else:
-            self.reply(pending.waiter, Failed(refused.reason, refused.message, metadata, refused.retry_after_ms))
+            self.reply(
+                pending.waiter,
+                Failed(refused.reason, refused.message, metadata, refused.retry_after_ms, refused.unseen),
+            )
 
     def reply(self, waiter: Waiter | None, result: Answer) -> None:
         """Answer whoever waits."""

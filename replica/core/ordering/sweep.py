@@ -40,6 +40,8 @@ class Sweep:
     """Empty: each to the queue that it came from."""
     asked: Filter | None = None
     """None: all."""
+    who: str = ""
+    """Whose rights are asked about where a message goes that the call does not name; empty: nobody's."""
     most: int = 0
     """Messages to be moved or removed; 0: all."""
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from replica.core.messages.bodies import Stored
     from replica.core.ordering.orders import Orders
+    from replica.core.ordering.origins import Origins
     from replica.core.state.calls import Waiter
     from replica.core.state.shared import Shared
     from replica.machine import QueueState
@@ -72,8 +73,11 @@ class _Piece:
 class Sweeps:
     """Of one domain at one member."""
 
-    def __init__(self, shared: Shared, orders: Orders, read: Callable[[int], Stored | None]) -> None:
-        """`read`: a record from the store, by log index."""
+    def __init__(
+        self, shared: Shared, orders: Orders, read: Callable[[int], Stored | None], origins: Origins | None = None
+    ) -> None:
+        """`read`: a record from the store, by log index. `origins`: None, where nobody is asked who he is."""
+        self.origins = origins
         self.shared = shared
         self.orders = orders
         self.read = copies.careful(read)
@@ -231,6 +235,9 @@ class Sweeps:
         to = sweep.to or copies.origin_of(found.message)
         if not to:
             sweep.stays(1, "", Reason.REASON_QUEUE_NOT_FOUND, _NO_ORIGIN)
+            return
+        if not sweep.to and self.origins is not None and (behind := self.origins.closed(sweep.who, to)) is not None:
+            sweep.stays(1, behind.queue, behind.reason, behind.message)
             return
         if to not in sweep.blocked:
             try:

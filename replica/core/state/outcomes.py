@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from replica.core.state.far_runs import FarRun
     from replica.machine import MessageProgress, Placed, SegmentSlice, ShownMacro, TableAsOf
     from replica.machine.plan.unit_identity import RepeatedNumber
+    from replica.machine.state.errors import Unseen
     from tandemq.peer.v1.record_pb2 import ReactionCounts
     from tandemq.v1.common_pb2 import Reason
     from tandemq.v1.queue_admin_service_pb2 import LeftBehind
@@ -240,6 +241,8 @@ class Failed(NamedTuple):
     message: str
     metadata: dict[str, str]
     retry_after_ms: int | None = None
+    unseen: Unseen | None = None
+    """As `Refused` has it."""
 
 
 class Moved(NamedTuple):

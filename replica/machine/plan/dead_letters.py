@@ -6,7 +6,7 @@ rejected message is removed, and no number of failed deliveries ends a message: 
 
 from __future__ import annotations
 
-from replica.machine.state.errors import Refused
+from replica.machine.state.errors import Refused, Unseen
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
 from tandemq.v1 import common_pb2
@@ -49,9 +49,11 @@ def check_way(state: State, name: str, config: admin_pb2.QueueConfig) -> None:
             following = state.queues[queue_id].name  # it may have been named by an alias
         way.append(following)
         if following == name:
+            advice = "name another dead_letter_queue, or none (empty)"
             raise Refused(
                 common_pb2.REASON_CONFIG_ERROR,
-                f"dead letters would come back: {' -> '.join(way)}; name another dead_letter_queue, or none (empty)",
+                f"dead letters would come back: {' -> '.join(way)}; {advice}",
+                unseen=Unseen(tuple(way), f"dead letters would come back to {name}; {advice}"),
             )
         following = "" if queue_id is None else dead_letter_name(state.queues[queue_id])
 
@@ -78,7 +80,8 @@ def check_taken(state: State, name: str, what: str) -> None:
             f"dead letters of queue {whose} go to {name}, and {what}; choose another name, or name another "
             f"dead_letter_queue for {whose}"
         )
-        raise Refused(common_pb2.REASON_CONFIG_ERROR, text, {"queue": whose})
+        unseen = Unseen((whose,), f"dead letters of another queue go to {name}, and {what}; choose another name")
+        raise Refused(common_pb2.REASON_CONFIG_ERROR, text, {"queue": whose}, unseen=unseen)
 
 
 def check_alias(state: State, alias: str, queue: QueueState) -> None:
@@ -94,7 +97,8 @@ def check_alias(state: State, alias: str, queue: QueueState) -> None:
             f"dead letters would come back: {' -> '.join(way)} -> {alias}, which is to be {queue.name}; choose another "
             f"alias, or name another dead_letter_queue for {way[-1]}"
         )
-        raise Refused(common_pb2.REASON_CONFIG_ERROR, text, {"queue": way[-1]})
+        unseen = Unseen(tuple(way), f"dead letters would come back by {alias}, which is to be {queue.name}")
+        raise Refused(common_pb2.REASON_CONFIG_ERROR, text, {"queue": way[-1]}, unseen=unseen)
 
 
 def dead_letter_config(source: admin_pb2.QueueConfig) -> admin_pb2.QueueConfig:

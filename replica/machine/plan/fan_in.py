@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from replica.machine.plan.lease import unexpired
 from replica.machine.plan.members import is_way, queues_of
-from replica.machine.state.errors import Refused
+from replica.machine.state.errors import Refused, Unseen
 from replica.machine.state.macros import MacroQueue
 from replica.machine.state.queue import QueueState
 from replica.machine.state.state import State
@@ -79,7 +79,9 @@ def check_stays(state: State, queue: QueueState, made: admin_pb2.QueueConfig) ->
         if problem := misfit(macro, queue, others, made):
             text = f"queue {queue.name} could not be a member of macro queue {macro.name} any more: {problem}"
             facts = {"queue": macro.name, "member": queue.name}
-            raise Refused(common_pb2.REASON_CONFIG_MISMATCH, f"{text}; remove it there first", facts)
+            hidden = f"queue {queue.name} could not be a member of a macro queue any more that has it: {problem}"
+            unseen = Unseen((macro.name,), hidden)
+            raise Refused(common_pb2.REASON_CONFIG_MISMATCH, f"{text}; remove it there first", facts, unseen=unseen)
 
 
 def check_takes(macro: MacroQueue, *, producing: bool) -> None:

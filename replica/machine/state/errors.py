@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from tandemq.v1 import common_pb2
 from tandemq.v1 import queue_admin_service_pb2 as admin_pb2
+
+
+class Unseen(NamedTuple):
+    """What a refusal says to whoever may not see a queue that it names and was not asked about: that is not there."""
+
+    names: tuple[str, ...]
+    text: str
 
 
 class Refused(Exception):  # noqa: N818 - it is an answer, not a fault: "refused" is what the contract calls it
@@ -17,9 +25,11 @@ class Refused(Exception):  # noqa: N818 - it is an answer, not a fault: "refused
         message: str,
         metadata: Mapping[str, str] | None = None,
         retry_after_ms: int | None = None,
+        unseen: Unseen | None = None,
     ) -> None:
         super().__init__(message)
         self.reason = reason
+        self.unseen = unseen
         self.message = message
         self.metadata = dict(metadata or {})
         self.retry_after_ms = retry_after_ms

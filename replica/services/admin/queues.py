@@ -156,6 +156,13 @@ class AdminHandlers:
             info.state = pb.QUEUE_STATE_CLOSING
         return info
 
+    def _shown(self, info: pb.QueueInfo, context: Context) -> pb.QueueInfo:
+        """As its caller sees it: without the name of a queue that is not there for that one."""
+        access, name = self.members.access, info.config.dead_letter_queue
+        if name and access is not None and not access.sees(access.caller(context), name):
+            info.config.ClearField("dead_letter_queue")
+        return info
+
     async def _committed(self, domain: Domain, context: Any) -> bool:
         """Until what is ordered now counts, so that a message that is counted as ready can be received; where nothing
         can be committed, as long as the call may be parked. False: another member's log counts now, perhaps without it.
@@ -227,7 +234,9 @@ class AdminHandlers:
                 request_id=parsed.request_id,
                 request_hash=fingerprint_of("update", parsed),
             ),
-            lambda domain, done: pb.UpdateQueueResponse(queue=self.info(domain, parsed.name), duplicate=done.duplicate),
+            lambda domain, done: pb.UpdateQueueResponse(
+                queue=self._shown(self.info(domain, parsed.name), context), duplicate=done.duplicate
+            ),
         )
 
     async def delete(self, request: bytes, context: Context) -> bytes:
@@ -443,7 +452,7 @@ class AdminHandlers:
                 if machine is not None and parsed.name in machine.state.macros.by_name:
                     text = f"{parsed.name} is a macro queue and no queue; name a member, or look at it with GetMacro"
                 return refusal(Reason.REASON_QUEUE_NOT_FOUND, text)
-            info = self.info(domain, parsed.name)
+            info = self._shown(self.info(domain, parsed.name), context)
             if not await self._committed(domain, context):
                 return Moved("the mastership moved; repeat the call")
             return pb.GetQueueResponse(header=header_of(self.members, domain), queue=info).SerializeToString()
@@ -475,7 +484,7 @@ class AdminHandlers:
             page = found[:size]
             return pb.ListQueuesResponse(
                 header=header_of(self.members, main),
-                queues=[self.info(domain, name) for name, domain in page],
+                queues=[self._shown(self.info(domain, name), context) for name, domain in page],
                 next_page_token=page[-1][0] if len(found) > size else "",
             ).SerializeToString()
 

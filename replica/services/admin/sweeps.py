@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from replica.core.ordering.origins import Origins
 from replica.core.ordering.sweep import Sweep, Verb
 from replica.core.ordering.sweeps import Sweeps
 from replica.core.state.outcomes import Failed, Moved, SweepDone
@@ -98,10 +99,13 @@ class SweepHandlers:
         to: str = getattr(asked, "to", "")
         await check_domain(self.members, asked.name, "", context)
 
+        access = self.members.access
+        who = access.asked_about(context) if access is not None else ""
+
         async def local(domain: Domain) -> Answered:
             if to and (elsewhere := self._elsewhere(domain, to)) is not None:
                 return elsewhere
-            sweep = Sweep(verb, asked.name, asked.request_id, request_hash, to, wanted, asked.max_messages)
+            sweep = Sweep(verb, asked.name, asked.request_id, request_hash, to, wanted, who, asked.max_messages)
             result = await self._joined(domain, sweep)
             if not isinstance(result, SweepDone):
                 return result
@@ -157,7 +161,9 @@ class SweepHandlers:
                 self.running.pop(sweep.request_id, None)
 
     async def _run(self, domain: Domain, sweep: Sweep) -> SweepDone | Failed | Moved:
-        sweeps = Sweeps(domain.shared, domain.orders, domain.dying.read)
+        access, machine = self.members.access, domain.orders.machine
+        origins = Origins(machine.state, access.may, access.sees) if access is not None else None
+        sweeps = Sweeps(domain.shared, domain.orders, domain.dying.read, origins)
         node = self.members.node
         under_way: deque[Awaitable[Any]] = deque()
         over = False

@@ -126,6 +126,7 @@ class StageHandlers:
                     queue=each.queue, first_index=each.first_index, last_index=each.last_index, rows=each.rows
                 )
                 for each in done.placed
+                if self._may_see(home, each.queue, context)
             ]
             return pb.PublishResponse(duplicate=done.duplicate, queues=queues, position=place_now(home.shared))
 
@@ -158,6 +159,15 @@ class StageHandlers:
             if None not in problems:
                 return problems[0]
         return None
+
+    def _may_see(self, domain: Domain, name: str, context: Context) -> bool:
+        """A repetition is answered by the writer's name alone, which somebody else may have guessed."""
+        access, machine = self.members.access, domain.shared.machine
+        if access is None or machine is None:
+            return True
+        queue_id = machine.queue_id(name)
+        aliases = machine.queue(queue_id).aliases if queue_id is not None else ()
+        return access.sees(access.caller(context), name, *aliases)
 
     async def abort(self, request: bytes, context: Context) -> bytes:
         """See StageService.Abort."""
