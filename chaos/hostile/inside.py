@@ -30,7 +30,7 @@ QUEUES = "/tandemq.v1.QueueService/"
 QUEUE = "orders"
 CALL_S, ENDED_S, STALL_S = 20.0, 30.0, 3.0
 STAND_S = 8.0
-CALLS, AT_ONCE, STREAMS, CROWD = 3_000, 64, 1_200, 100
+CALLS, AT_ONCE, STREAMS, CROWD, OVERSIZE = 3_000, 64, 1_200, 100, 4
 CODES = "\x1b]0;owned\x07\x1b[2J<script>alert(1)</script>&\x9b31m"
 """What a terminal and a browser would obey."""
 NAMES = ("../../etc/passwd", "\x1b[31mred", "<script>", "a\x00b", "x" * 300, "..", "//", "a/*", "\u202ereversed", "")
@@ -120,12 +120,17 @@ def _unary_paths() -> Iterator[str]:
                         yield f"/{service.full_name}/{method.name}"
 
 
-@hostile("a message of 40 MiB", "RESOURCE_EXHAUSTED|REQUEST_TOO_LARGE|MESSAGE_TOO_LARGE")
+@hostile("a message of 40 MiB", "RESOURCE_EXHAUSTED(, UNREACHABLE)?")
 async def oversize(target: Target) -> str:
-    """More than the port takes."""
-    async with _channel(target, "billing", ("grpc.max_send_message_length", -1)) as channel:
-        call: Any = channel.unary_unary(f"{QUEUES}Enqueue")
-        return await said_by(call(_one(bytes(40 << 20)), timeout=CALL_S))
+    """More than the port takes. gRPC ends the stream after five bytes, and now and then the connection that still has
+    the rest on its way: one answer by name is enough.
+    """
+    said = set()
+    for _ in range(OVERSIZE):
+        async with _channel(target, "billing", ("grpc.max_send_message_length", -1)) as channel:
+            call: Any = channel.unary_unary(f"{QUEUES}Enqueue")
+            said.add(await said_by(call(_one(bytes(40 << 20)), timeout=CALL_S)))
+    return ", ".join(sorted(said))
 
 
 @hostile("64 MiB that gzip makes small", "RESOURCE_EXHAUSTED")
