@@ -197,6 +197,7 @@ class PeerLink:
             await transfer.write(TransferFrame(member=self.member))
             if self._is_moving(greeting):
                 return
+            check_hello(first, self.hello(), self.peer.member)  # a record since may be beyond what the peer speaks
             await self._run_session(self._session_on(data, beat, transfer), first.hello)
         except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.InvalidStateError, TimeoutError) as error:
             self._note(f"no connection to {self.peer.address}: {_text(error)}")
@@ -256,6 +257,7 @@ class PeerLink:
                 for stream in waiting.values():
                     stream.cancel()  # one that came stays
             self._check_seen(greeting)
+            check_hello(first, self.hello(), self.peer.member)  # a record since may be beyond what the peer speaks
             await self._run_session(self._session_on(data, beat, transfer), first.hello)
 
     def _check_seen(self, greeting: Hello) -> None:

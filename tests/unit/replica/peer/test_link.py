@@ -246,21 +246,53 @@ async def test_who_goes_alone_connects_with_nobody_meanwhile(counted: bool, move
     await asyncio.gather(*streams, return_exceptions=True)
 
 
-@pytest.mark.parametrize("moves", ["before", "while it connects", "never"])
-async def test_who_goes_alone_begins_nothing_that_it_has_called_for(
-    monkeypatch: pytest.MonkeyPatch, moves: str
-) -> None:
-    alone, begun = [moves == "before"], []
+@pytest.mark.parametrize("becomes", [1, 2])
+async def test_a_peer_that_has_become_too_old_while_it_was_greeted_is_refused(becomes: int) -> None:
+    """A record of protocol 2 was ordered between the HELLOs and the session: it would stop that peer for good."""
+    oldest = [1]
+
+    def hello(member: str = "a", newest: int = 2) -> Hello:
+        facts = {"pair": "p", "member": member, "instance_id": member, "process_id": member.encode()}
+        return Hello(**facts, protocol_min=oldest[0], protocol_max=newest)  # type: ignore[arg-type]  # by name
+
+    begun = asyncio.get_running_loop().create_future()
+
+    class Begun(PeerLink):
+        async def _run_session(self, session: Session, hello: Hello) -> None:  # noqa: ARG002
+            begun.set_result(session)
+
+    link = link_of(node_that(), "a", PeerInfo("b", "127.0.0.1:1"), hello, kind=Begun)
+    caller = Taken(PeerFrame(hello=hello("b", newest=1)))
+    serving = asyncio.create_task(PeerServicer(link).Data(None, caller))
+    await caller.taken
+    oldest[0] = becomes
+    streams = [asyncio.create_task(link.lend(kind, Taken(None))) for kind in ("beat", "transfer")]
+    await asyncio.gather(serving, return_exceptions=True)
+    assert begun.done() is (becomes == 1)
+    if not begun.done():
+        assert b"NEWER_FORMAT" in caller.details
+        assert "upgrade the older one" in caller.refused
+    for stream in streams:
+        stream.cancel()
+    await asyncio.gather(*streams, return_exceptions=True)
+
+
+@pytest.mark.parametrize("moves", ["before", "while it connects", "beyond what the peer speaks", "never"])
+async def test_who_has_moved_begins_nothing_that_it_has_called_for(monkeypatch: pytest.MonkeyPatch, moves: str) -> None:
+    alone, begun, oldest = [moves == "before"], [], [1]
 
     def hello(member: str = "b") -> Hello:
-        return Hello(pair="p", member=member, instance_id=member, protocol_min=1, protocol_max=1)
+        newest = 1 if member == "a" else 2
+        return Hello(pair="p", member=member, instance_id=member, protocol_min=oldest[0], protocol_max=newest)
 
     class Called:
         async def read(self) -> object:
             return PeerFrame(hello=hello("a"))
 
         async def write(self, message: object) -> None:
-            alone[0] = alone[0] or (moves == "while it connects" and isinstance(message, TransferFrame))
+            if isinstance(message, TransferFrame):
+                alone[0] = alone[0] or moves == "while it connects"
+                oldest[0] = 2 if moves == "beyond what the peer speaks" else 1
 
     class Stub:
         def __init__(self, _channel: object) -> None:
