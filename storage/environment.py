@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +28,14 @@ DATA_FILE = "data.mdb"
 LOCK_FILE = "lock.mdb"
 CHECKED_BYTES_MAX = 32 << 20
 """Of a database whose pages are looked at before it is opened: a second and a half where its records are tiny."""
+_SHRUNK = re.compile(
+    r"overflow page \d+ header mp_pages (?P<has>\d+) != OVPAGES\(\d+\)=(?P<needs>\d+)$"
+    r"|: walked (?P<needs_all>\d+) overflow pages, record says (?P<has_all>\d+)$"
+    r"|^\d+ page\(s\) are neither reachable nor in the freeDB"
+)
+"""What the verifier says of a long value that a shorter one took the place of within one transaction: LMDB keeps its
+pages, counts all of them, and frees all of them with it.
+"""
 _READERS_MAX = 1022  # reads at the same moment; a slot is 64 bytes
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, lmdb.BadTxnError)
 
@@ -104,14 +114,26 @@ def _problem(file: Path, length: int) -> str:
     """
     with file.open("rb") as opened:
         verifier = _Verifier(opened, length)  # type: ignore[no-untyped-call]  # ships no types
+        verifier.MAX_ERRORS = sys.maxsize  # it stops at so many, and then misses what it has not come to
         try:
             problems: list[str] = verifier.verify()  # type: ignore[no-untyped-call]  # as above
         except VerifyError as error:
             return str(error)
-        if problems := [problem for problem in problems if not problem.startswith("meta page")]:
-            return problems[0]
+        if damage := next(filter(_is_damage, problems), ""):
+            return damage
         lost: int = verifier.live.find(1, length // verifier.psize)
         return f"page {lost} is in use, and beyond the end" if lost >= 0 else ""
+
+
+def _is_damage(problem: str) -> bool:
+    """Whether the verifier's words are of what LMDB does not write, or must not follow."""
+    if problem.startswith("meta page"):
+        return False
+    found = _SHRUNK.search(problem)
+    if found is None:
+        return True
+    has, needs = found["has"] or found["has_all"] or 0, found["needs"] or found["needs_all"] or 0
+    return int(has) < int(needs)
 
 
 def _is_of_newer_engine(directory: Path) -> bool:

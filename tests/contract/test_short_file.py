@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from contextlib import closing
 from pathlib import Path
 
 import lmdb
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from failover.register import Register, claim
 from failover.wire import to_message
@@ -143,6 +146,59 @@ def test_a_page_that_would_lead_elsewhere_is_refused_before_lmdb_follows_it(dire
             assert is_refused(page + at, bit), (page, at)
     file.write_bytes(whole)
     check_pages(directory)
+
+
+def test_a_short_value_in_the_place_of_a_long_one_is_no_damage(tmp_path: Path) -> None:
+    """LMDB keeps the pages of what is replaced within one transaction; its verifier says three things of that, and
+    stops at 200.
+    """
+    store = open_here(tmp_path / "a")
+    begin(store)
+    for log_index in range(2, 252):
+        store.commit(WriteBatch(inserts=[Append(1, log_index, bytes(3 * PAGE)), Append(1, log_index, b"short")]))
+    directory = killed(store)
+    check_pages(directory)
+    with closing(open_here(directory)) as store:
+        assert store.read_many(1, range(2, 252)) == [b"short"] * 250
+
+
+def test_a_long_value_of_fewer_pages_than_it_needs_is_damage(directory: Path) -> None:
+    file = directory / DATA_FILE
+    data = bytearray(file.read_bytes())
+    of_values = [at for at in range(2 * PAGE, len(data), PAGE) if data[at + 10 : at + 12] == b"\x04\0"]
+    assert of_values
+    for at in of_values:
+        data[at + 12] -= 1
+    file.write_bytes(data)
+    with pytest.raises(CorruptRecord, match=r"The database is damaged: .*mp_pages"):
+        check_pages(directory)
+
+
+Steps = list[list[tuple[int, int | None]]]
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.lists(
+            st.tuples(st.integers(0, 30), st.none() | st.integers(0, 200) | st.integers(2_000, 5 * PAGE)), max_size=60
+        ),
+        max_size=12,
+    )
+)
+def test_nothing_that_lmdb_writes_is_damage(transactions: Steps) -> None:
+    """A key and the length of its value, None: it is deleted. A refusal of what is whole would lose all of it."""
+    with tempfile.TemporaryDirectory() as name, lmdb.open(name, lib_version=0, map_size=1 << 28, max_dbs=1) as env:
+        log = env.open_db(b"log")
+        for steps in transactions:
+            with env.begin(write=True, db=log) as txn:
+                for key, length in steps:
+                    if length is None:
+                        txn.delete(b"%d" % key)
+                    else:
+                        txn.put(b"%d" % key, bytes(length))
+            check_pages(Path(name))
 
 
 def test_a_large_database_is_not_read_at_each_start(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
