@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 
 from tandemq.twin.saving import Handling, Saving
 from tandemq.twin.snapshots import Snapshots, TwinSnapshot
+from tests.support.until import OUTER_S
 
 HELD_MAX = 10
 
@@ -134,3 +136,36 @@ async def test_an_older_state_takes_no_snapshots_place(tmp_path: Path, saving: S
     newest = Snapshots(tmp_path).newest()
     assert newest is not None
     assert newest.index == 6
+
+
+class Slow(Snapshots):
+    """Its disk is."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory)
+        self.began, self.goes_on = threading.Event(), threading.Event()
+
+    def write(self, snapshot: TwinSnapshot) -> None:
+        self.began.set()
+        assert self.goes_on.wait(OUTER_S)
+        super().write(snapshot)
+
+
+async def test_k10_who_is_cancelled_while_it_saves_ends_when_the_file_is_there(
+    tmp_path: Path, handling: Handling
+) -> None:
+    """Otherwise whoever begins in this directory next writes the same file beside it."""
+    slow = Slow(tmp_path)
+    task = asyncio.create_task(Saving(slow, handling, HELD_MAX).save(lambda: behind(1), at_once))
+    assert await asyncio.to_thread(slow.began.wait, OUTER_S)
+    task.cancel()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    is_done = task.done()
+    slow.goes_on.set()
+    assert not is_done
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    newest = Snapshots(tmp_path).newest()
+    assert newest is not None
+    assert newest.index == 1
