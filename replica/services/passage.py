@@ -1,5 +1,4 @@
-"""What goes with a call of another manager's proxy: through how many managers it came, and which one is meant; and
-which one is meant by a link.
+"""What goes with a call of another manager: through how many proxies it came, and which manager it means.
 
 Decides nothing about the call itself.
 """
@@ -60,7 +59,7 @@ def problem_of(passage: Passage, own: str) -> Failed | None:
 
 
 def problem_of_meant(context: Any, own: str) -> Failed | None:
-    """Why a call of a link is not for the manager of that name. Older releases do not say for whom it is."""
+    """Why a call of a link is not for the manager of that name. Older releases do not name one."""
     meant = next((str(value) for key, value in context.invocation_metadata() or () if key == MEANT), own)
     if meant == own:
         return None

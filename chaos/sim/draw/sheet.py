@@ -47,7 +47,7 @@ class Sheet:
         self.found.append(ClientPlan(name, role, calls, args))
 
     def add(self, role: str, calls: tuple[Call, ...], args: dict[str, Value] | None = None) -> None:
-        """One more client, with whom it asks first."""
+        """One more client, and the member that it asks first."""
         self.put(role, calls, self.first(args))
 
     def hand_over(self, handoffs: int) -> None:

@@ -1,6 +1,4 @@
-"""Judges what a macro queue of one simulated pair dealt to a queue of another: it is there once, in the order of its
-transmission queue, and nothing else is, by the logs of both (M4).
-"""
+"""Judges by two pairs' logs what was dealt to a queue elsewhere: it is there once and in order, nothing else is (M4)."""
 
 from __future__ import annotations
 

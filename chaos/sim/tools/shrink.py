@@ -35,12 +35,12 @@ _WHOM = re.compile(r"\b(?:\w*\d\w*|[a-z])\b")
 
 
 def kind_of(violation: str) -> str:
-    """The invariant, without whom it struck this time."""
+    """The invariant, without the client or member of this time."""
     return violation.partition(":")[0].strip()
 
 
 def finding_of(violation: str) -> str:
-    """What must be shown again: the invariant, or what failed or stopped where none is named; never whom it struck."""
+    """What must be shown again: the invariant, or what failed or stopped where none is named; never at which member."""
     kind, _, text = violation.partition(":")
     if kind in FAILURES:
         return f"{kind}: {_WHOM.sub('', text)}"

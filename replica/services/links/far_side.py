@@ -96,7 +96,7 @@ class FarSide:
 
     def _check(self, header: ResponseHeader) -> None:
         """Another manager at its address is nobody to this link: nothing that it says it has counts, and nothing is
-        given to it. An older release does not look for whom a call is, so its answer is asked.
+        given to it. An older release does not look at what a call means, so its answer is looked at.
         """
         if header.pair == self.forwarder or (self.manager and header.pair != self.manager):
             meant = self.manager or "another manager"

@@ -53,7 +53,7 @@ def test_what_is_meant_for_another_manager_is_refused_by_both_names() -> None:
 
 
 def test_what_a_link_gives_to_another_manager_is_refused_by_both_names() -> None:
-    """Of an older release nobody says for whom it is."""
+    """A call of an older release does not say which manager it means."""
     assert problem_of_meant(context(), "north") is None
     assert problem_of_meant(context((MEANT, "north")), "north") is None
     found = problem_of_meant(context((MEANT, "west")), "north")

@@ -29,7 +29,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def pair_of(**owners: str) -> tuple[Pair, Member]:
-    """Queues by their owners, of whom billing may store 1,000 bytes."""
+    """Queues by their owners; billing may store 1,000 bytes."""
     quotas = KeptQuotas({BILLING: KeptQuota(stored=STORED)})
     pair = Pair(limits=Limits(dedup_sequences=1_000, kept_quotas=quotas)).start()
     for queue, owner in owners.items():
