@@ -1,4 +1,4 @@
-"""Judges by two pairs' logs what was dealt to a queue elsewhere: it is there once and in order, nothing else is (M4)."""
+"""Judges by two pairs' logs what was dealt to a queue elsewhere: it is there once, in order, nothing else is (M4)."""
 
 from __future__ import annotations
 
